@@ -26,7 +26,7 @@ Tag = enum.Enum("Tag", "core cudagraph_unsafe data_dependent_output dynamic_outp
 
 
 # Graphs of traces, and the types in them.
-_GRAPH = ("AnyType AwaitType Block BoolType ClassType ComplexType DeviceObjType DictType EnumType FloatType FutureType Graph InferredType InterfaceType IntType JitType ListType Node "
+_GRAPH = ("AnyType AwaitType Block BoolType ClassType ComplexType DeviceObjType DictType FloatType FutureType Graph IntType ListType Node "
           "NoneType NumberType OptionalType PyObjectType RRefType StreamObjType StringType SymBoolType SymIntType TensorType TupleType Type UnionType Use Value").split()
 
 
@@ -189,7 +189,7 @@ def _opaque(names):
 _opaque("Argument FunctionSchema ScriptModule ScriptMethod ScriptFunction ScriptObject ScriptList ScriptDict "
         "CompilationUnit Code CallStack Future Await GraphExecutorState Gradient DeepCopyMemoTable "
         "AliasDb ErrorReport LiteScriptModule PyTorchFileReader PyTorchFileWriter SymIntNode SymFloatNode LoggerBase NoopLogger "
-        "LockingLogger StaticModule OperatorInfo _TensorBase")
+        "LockingLogger StaticModule OperatorInfo EnumType InferredType InterfaceType _TensorBase")
 
 
 def _get_tracing_state():

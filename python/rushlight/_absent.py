@@ -32,14 +32,12 @@ _TABLE = {
         "torch": "_scaled_grouped_mm _scaled_grouped_mm_v2",
     }),
     "TorchScript": ("the compiler of TorchScript is not supported: functions and modules run as the Python they are", {
-        "torch": "AliasDb AnyType Argument ArgumentSpec AwaitType Block BoolType CallStack Capsule ClassType Code CompleteArgumentSpec "
-                 "ComplexType ConcreteModuleType ConcreteModuleTypeBuilder DeepCopyMemoTable DeserializationStorageContext "
-                 "DeviceObjType DictType EnumType ErrorReport ExecutionPlan FileCheck FloatType FunctionSchema FutureType Gradient "
-                 "Graph GraphExecutorState InferredType IntType InterfaceType ListType LiteScriptModule Node NoneType NumberType "
-                 "OperatorInfo OptionalType PyObjectType RRefType ScriptClass ScriptClassFunction ScriptDict ScriptList ScriptMethod "
-                 "ScriptModuleSerializer ScriptObject ScriptObjectProperty SerializationStorageContext StaticModule StreamObjType "
-                 "StringType SymBoolType SymIntType TensorType TracingState TupleType Type UnionType Use Value import_ir_module "
-                 "import_ir_module_from_buffer merge_type_from_type_comment parse_ir parse_schema parse_type_comment unify_type_list",
+        "torch": "AliasDb Argument ArgumentSpec CallStack Capsule Code CompleteArgumentSpec ConcreteModuleType "
+                 "ConcreteModuleTypeBuilder DeepCopyMemoTable DeserializationStorageContext EnumType ErrorReport ExecutionPlan "
+                 "FileCheck FunctionSchema Gradient GraphExecutorState InferredType InterfaceType LiteScriptModule OperatorInfo "
+                 "ScriptClass ScriptClassFunction ScriptDict ScriptList ScriptMethod ScriptModuleSerializer ScriptObject "
+                 "ScriptObjectProperty SerializationStorageContext StaticModule import_ir_module import_ir_module_from_buffer "
+                 "merge_type_from_type_comment parse_ir parse_schema parse_type_comment unify_type_list",
     }),
     "devices": ("autocast for devices of kinds ipu and xla is not supported: there are none", {
         "torch": "get_autocast_ipu_dtype get_autocast_xla_dtype set_autocast_ipu_dtype set_autocast_ipu_enabled set_autocast_xla_dtype "

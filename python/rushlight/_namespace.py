@@ -61,7 +61,10 @@ _ELSEWHERE = {
     "random": "get_rng_state initial_seed manual_seed seed set_rng_state thread_safe_generator",
     "serialization": "load save PyTorchFileReader",
     "_tensor_str": "set_printoptions",
-    "_C_names": "Tag",
+    "_C_names": "Tag AnyType AwaitType Block BoolType ClassType ComplexType DeviceObjType DictType FloatType "
+                "FutureType Graph IntType ListType Node NoneType NumberType OptionalType PyObjectType RRefType "
+                "StreamObjType StringType SymBoolType SymIntType TensorType TracingState TupleType Type UnionType Use "
+                "Value",
     "storage": "TypedStorage UntypedStorage BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage "
                "ComplexFloatStorage DoubleStorage FloatStorage HalfStorage IntStorage LongStorage QInt32Storage "
                "QInt8Storage QUInt2x4Storage QUInt4x2Storage QUInt8Storage ShortStorage",

@@ -11,7 +11,7 @@ _SCALARS = {torch.float32: "Float", torch.float64: "Double", torch.float16: "Hal
             torch.int8: "Char", torch.uint8: "Byte", torch.bool: "Bool", torch.complex64: "ComplexFloat", torch.complex128: "ComplexDouble"}
 
 
-class JitType:
+class Type:
     """Base of the types of TorchScript; `inner` are those that a type is made of."""
     form = annotation = None  # the text in graphs, and in programs; %s is where the inner ones stand
 
@@ -48,11 +48,8 @@ class JitType:
         return hash((type(self), self.inner))
 
 
-Type = JitType
-
-
 def _plain(name, form, annotation=None):
-    return type(name, (JitType,), {"__module__": "torch._C", "form": form, "annotation": annotation or form})
+    return type(name, (Type,), {"__module__": "torch._C", "form": form, "annotation": annotation or form})
 
 
 NumberType = _plain("NumberType", "Scalar", "number")
@@ -60,10 +57,9 @@ AnyType, IntType, FloatType, ComplexType, BoolType = map(_plain, ("AnyType", "In
 StringType, NoneType, DeviceObjType, StreamObjType = map(_plain, ("StringType", "NoneType", "DeviceObjType", "StreamObjType"), ("str", "NoneType", "Device", "Stream"))
 PyObjectType, SymIntType, SymBoolType, GeneratorType = map(_plain, ("PyObjectType", "SymIntType", "SymBoolType", "GeneratorType"), ("PyObject", "SymInt", "SymBool", "Generator"))
 FunctionType = _plain("FunctionType", "Function")
-InferredType, EnumType, InterfaceType = map(_plain, ("InferredType", "EnumType", "InterfaceType"), ("Inferred", "Enum", "Interface"))
 
 
-class _Of(JitType):
+class _Of(Type):
     """A type of one other."""
 
     def getElementType(self):
@@ -110,7 +106,7 @@ class RRefType(_Of):
     form, annotation = "RRef(%s)", "RRef[%s]"
 
 
-class DictType(JitType):
+class DictType(Type):
     form, annotation = "Dict(%s)", "Dict[%s]"
 
     def getKeyType(self):
@@ -120,7 +116,7 @@ class DictType(JitType):
         return self.inner[1]
 
 
-class TupleType(JitType):
+class TupleType(Type):
     form, annotation = "(%s)", "Tuple[%s]"
 
     def __init__(self, elements):
@@ -134,7 +130,7 @@ class UnionType(TupleType):
     form, annotation = "Union(%s)", "Union[%s]"
 
 
-class ClassType(JitType):
+class ClassType(Type):
     """A class by its path."""
 
     def __init__(self, path):
@@ -144,15 +140,15 @@ class ClassType(JitType):
     def name(self):
         return self.path.rsplit(".", 1)[-1]
 
-    qualified_name = JitType.str
+    qualified_name = Type.str
 
     def __eq__(self, other):
         return type(self) is type(other) and self.path == other.path
 
-    __hash__ = JitType.__hash__
+    __hash__ = Type.__hash__
 
 
-class TensorType(JitType):
+class TensorType(Type):
     """A tensor, and as far as it is known what one: without, all is None."""
     annotation = "Tensor"
     _dtype = _sizes = _strides = _device = _grad = None
@@ -417,7 +413,7 @@ class Node:
         if name not in self._attributes:
             raise IndexError(f"required keyword attribute '{name}' is undefined")
         if kind is not None and kind != self.kindOf(name):
-            raise RuntimeError(f"attribute '{name}' of {self._kind} is of kind {self.kindOf(name)}, not {kind}")
+            raise RuntimeError(f"required keyword attribute '{name}' has the wrong type: it is of kind {self.kindOf(name)}, not {kind}")
         return self._attributes[name]
 
     def i(self, name):
@@ -560,5 +556,5 @@ class Graph:
     __repr__ = __str__
 
 
-for _cls in (JitType, ListType, OptionalType, FutureType, AwaitType, RRefType, DictType, TupleType, UnionType, ClassType, TensorType, Use, Value, Node, Block, Graph):
+for _cls in (Type, ListType, OptionalType, FutureType, AwaitType, RRefType, DictType, TupleType, UnionType, ClassType, TensorType, Use, Value, Node, Block, Graph):
     _cls.__module__ = "torch._C"

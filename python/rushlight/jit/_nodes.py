@@ -9,12 +9,13 @@ import sys
 import rushlight as torch
 from rushlight import _C
 
-from ._graph import (BoolType, ClassType, ComplexType, DeviceObjType, DictType, FloatType, FunctionType, GeneratorType, Graph, IntType, ListType, Node, NoneType, NumberType,
-                     OptionalType, StringType, TensorType, TupleType)
+from ._graph import (AnyType, BoolType, ClassType, ComplexType, DeviceObjType, DictType, FloatType, FunctionType, GeneratorType, Graph, IntType, ListType, Node, NoneType, NumberType,
+                     OptionalType, PyObjectType, StringType, TensorType, TupleType)
 
 _PACKAGE = torch.__path__[0]
 _ELEMENTS = {"Tensor": TensorType, "Tensor?": lambda: OptionalType(TensorType()), "int": IntType, "SymInt": IntType, "float": FloatType, "bool": BoolType, "Scalar": NumberType,
              "str": StringType}
+_PLAIN = ((bool, BoolType), (int, IntType), (float, FloatType), (complex, ComplexType), (str, StringType), (torch.Generator, GeneratorType), (type(None), NoneType))
 _CONVERSIONS = {"Scalar": ("ScalarImplicit", NumberType), "float": ("FloatImplicit", FloatType)}
 
 
@@ -94,7 +95,7 @@ class Tracer:
         """The value of a node that gives one."""
         return self.node(kind, inputs, **more).addOutput(type_)
 
-    def constant(self, x, type_=None):
+    def constant(self, x):
         if x is None:
             return self.one("prim::Constant", (), NoneType(), where=False)
         held = x
@@ -106,10 +107,8 @@ class Tracer:
         elif isinstance(x, (torch.dtype, torch.layout, torch.memory_format)):
             x = held = int(_C._script_code(x))
             type_ = IntType()
-        elif isinstance(x, torch.Generator):
-            type_ = GeneratorType()
         else:
-            type_ = {bool: BoolType, int: IntType, float: FloatType, complex: ComplexType, str: StringType}[type(x)]()
+            type_ = _plain_type(x)
         value = self.one("prim::Constant", (), type_, attributes={"value": held})
         value.constant = x
         return value
@@ -123,13 +122,6 @@ class Tracer:
                 self.outside.add(self.storages.get(value))
         return value
 
-    def attribute(self, owner, name, type_):
-        """self.name, of a value or of a path of modules."""
-        if not hasattr(owner, "node"):
-            owner = self.module(owner)
-        value = self.one("prim::GetAttr", [owner], type_, attributes={"name": name}, where=False)
-        return value.setDebugName(name if not name.isdigit() else "_" + name)
-
     def argument(self, kind, x, size=None):
         """A value for an argument whose type in the schema is `kind`."""
         kind = kind.removesuffix("?")
@@ -142,7 +134,7 @@ class Tracer:
         if kind.endswith("]"):
             inner = kind[:kind.rindex("[")]
             items = list(x) if isinstance(x, (list, tuple)) else [x] * (size or 1)
-            return self.one("prim::ListConstruct", [self.argument(inner, v) for v in items], ListType(_ELEMENTS[inner]()), where=False)
+            return self.one("prim::ListConstruct", [self.argument(inner, v) for v in items], ListType(_ELEMENTS.get(inner, AnyType)()), where=False)
         if kind == "Tensor":
             value = self.constant(torch.tensor(x))
             value.constant = x
@@ -225,7 +217,7 @@ class Tracer:
                 unpack = self.node("prim::ListUnpack", [node.addOutput(ListType(TensorType()))], where=False)
                 self.outputs(unpack, r)
             else:
-                node.addOutput({bool: BoolType, int: IntType, float: FloatType}.get(type(r), NoneType)())
+                node.addOutput(_type_of(r))
 
     def function(self, cls, args, run):
         """A function of autograd, which is one node."""
@@ -308,6 +300,10 @@ class Tracer:
         return self.made
 
 
+def _plain_type(x):
+    return next((made for kind, made in _PLAIN if isinstance(x, kind)), PyObjectType)()
+
+
 def _type_of(x):
     if isinstance(x, torch.Tensor):
         return TensorType.create_from_tensor(x)
@@ -317,7 +313,7 @@ def _type_of(x):
         return ListType(_type_of(x[0]) if x and not isinstance(x[0], torch.Tensor) else TensorType())
     if isinstance(x, dict):
         return DictType(StringType(), TensorType())
-    return {bool: BoolType, int: IntType, float: FloatType, str: StringType}.get(type(x), NoneType)()
+    return _plain_type(x)
 
 
 class Modules(Tracer):
@@ -335,6 +331,11 @@ class Modules(Tracer):
                     self.owned.setdefault(id(t), (path, name))
         self.root = module
         self.at[""] = self.made.addInput("self").setType(self.types[""])
+
+    def attribute(self, path, name, type_):
+        """self.path.name."""
+        value = self.one("prim::GetAttr", [self.module(path)], type_, attributes={"name": name}, where=False)
+        return value.setDebugName(name if not name.isdigit() else "_" + name)
 
     def module(self, path):
         if path not in self.at:
@@ -474,7 +475,7 @@ _RENAMED = dict(pair.split("=") for pair in (
     "absolute=abs clip=clamp concat=cat concatenate=cat det=linalg_det divide=div fix=trunc greater=gt greater_equal=ge inverse=linalg_inv less=lt less_equal=le linalg_matmul=matmul "
     "matrix_power=linalg_matrix_power moveaxis=movedim multiply=mul negative=neg not_equal=ne orgqr=linalg_householder_product row_stack=vstack subtract=sub true_divide=div "
     "arccos=acos arccosh=acosh arcsin=asin arcsinh=asinh arctan=atan arctan2=atan2 arctanh=atanh adjoint=mH conj=_conj swapaxes=transpose.int swapdims=transpose.int "
-    "floor_divide.Scalar=floor_divide "
+    "floor_divide.Scalar=floor_divide _to_dtype=to.dtype "
     "special_digamma=digamma special_erf=erf special_erfc=erfc special_erfinv=erfinv special_exp2=exp2 special_expit=sigmoid special_expm1=expm1 special_gammaln=lgamma special_i0=i0 "
     "special_log1p=log1p special_log_softmax=log_softmax special_logit=logit special_logsumexp=logsumexp special_multigammaln=mvlgamma special_polygamma=polygamma special_psi=digamma "
     "special_round=round special_sinc=sinc special_softmax=softmax.int special_xlogy=xlogy").split())

@@ -391,7 +391,7 @@ def trace_graph(function, args, kwargs):
     outs = [x for x in leaves(result) if x is not None]
     for x in outs:
         if not isinstance(x, torch.Tensor):
-            raise RuntimeError(f"Only tuples, lists and Variables are supported as JIT inputs/outputs. Dictionaries and strings are also accepted, but their usage is not recommended. Here, received an input of unsupported type: {type(x).__name__}")
+            raise RuntimeError(f"torch.jit._get_trace_graph: tensors, and lists, tuples and dictionaries of them, can be returned, not {type(x).__name__}")
     return tracer.finish(outs[0] if len(outs) == 1 else tuple(outs)), result
 
 
