@@ -136,12 +136,40 @@ typedef struct native_method {
     PyObject *name;
 } native_method;
 
+static PyObject *native_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames);
+
+/* Called with nothing but names: is one of them "input"? Then it is called again, with that in front. */
+static bool named_input(PyObject *self, PyObject *const *values, PyObject *kwnames, PyObject **result)
+{
+    PyObject *all[8], *names = NULL;
+    Py_ssize_t nkw = PyTuple_GET_SIZE(kwnames), at = 0, rest = 0;
+    while (at < nkw && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, at), "input")) ++at;
+    if (at == nkw || nkw > (Py_ssize_t)RUSH_COUNT(all)) return false;
+    *result = NULL;
+    if (nkw > 1 && !(names = PyTuple_New(nkw - 1))) return true;
+    all[0] = values[at];
+    for (Py_ssize_t i = 0; i < nkw; ++i) {
+        if (i == at) continue;
+        PyTuple_SET_ITEM(names, rest, py_ref(PyTuple_GET_ITEM(kwnames, i)));
+        all[++rest] = values[i];
+    }
+    *result = native_call(self, all, 1, names);
+    Py_XDECREF(names);
+    return true;
+}
+
 RUSH_HOT static PyObject *native_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
     const PyMethodDef *def = ((native_method *)self)->def;
     Py_ssize_t n = PyVectorcall_NARGS(nargsf), nkw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
-    if (n < 1 || !py_is_tensor(args[0]) || !py_tensor_of(args[0]))
+    if (n < 1 && nkw) { /* torch.numel(input=x) */
+        PyObject *result;
+        if (named_input(self, args, kwnames, &result)) return result;
+    }
+    if (n < 1 || !py_is_tensor(args[0]) || !py_tensor_of(args[0])) {
+        if (n && py_overrides_function(args[0])) return py_dispatch(self, (PyObject **)args, true, args, n, kwnames);
         return PyErr_Format(PyExc_TypeError, "descriptor '%s' for 'torch._C.TensorBase' objects needs a tensor", def->ml_name);
+    }
     PyObject *x = args[0];
     if (py_asks(x)) {
         bool asks = py_overrides_function(x);

@@ -57,6 +57,8 @@ def broadcast_shapes(*shapes):
 
 def split(tensor, split_size_or_sections, dim=0):
     """Pieces of tensor along dim: of one size, or of these sizes."""
+    if not isinstance(tensor, torch.Tensor) and has_torch_function((tensor,)):
+        return handle_torch_function(split, (tensor,), tensor, split_size_or_sections, dim=dim)
     return tensor.split(split_size_or_sections, dim)
 
 
@@ -237,6 +239,8 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
 
 def unravel_index(indices, shape):
     """Coordinates of flat indices in a tensor of this shape, a tensor per dim."""
+    if has_torch_function((indices,)):
+        return handle_torch_function(unravel_index, (indices,), indices, shape=shape)
     if indices.dtype.is_floating_point or indices.dtype.is_complex or indices.dtype == torch.bool:
         raise TypeError(f"expected 'indices' to be an integer tensor, but got {indices.dtype}")
     if not isinstance(shape, (int, torch.Size, tuple, list)):

@@ -123,37 +123,6 @@ def test_edges_of_one_node_are_equal():
     assert get_gradient_edge(y) == GradientEdge(y.grad_fn, 0) and get_gradient_edge(y).ownership_token is None
 
 
-def test_modes_see_backward_alone():
-    seen = []
-
-    class Mode(torch.overrides.TorchFunctionMode):
-        def __torch_function__(self, func, types, args=(), kwargs=None):
-            seen.append(func.__name__)
-            return func(*args, **(kwargs or {}))
-    x = torch.ones(2, requires_grad=True)
-    y = x.sum()
-    with Mode():
-        torch.autograd.backward(y, inputs=[x])
-    assert seen == ["backward"] and x.grad.equal(torch.ones(2))
-
-
-def test_types_may_be_any_iterable():
-    class Kind(torch.Tensor):
-        @classmethod
-        def __torch_function__(cls, func, types, args=(), kwargs=None):
-            return torch.Tensor.__torch_function__(func, (torch.Tensor for _ in types), args, kwargs or {})
-    assert (torch.ones(2).as_subclass(Kind) + 1).equal(torch.full((2,), 2.))
-    with pytest.raises(TypeError):
-        torch.Tensor.__torch_function__(torch.add, 3, (torch.ones(2), 1))
-
-
-def test_the_operators_are_a_module():
-    from rushlight.ops import aten
-    import rushlight.classes
-    import rushlight.ops
-    assert aten is torch.ops.aten is rushlight.ops.aten and rushlight.classes.__name__ == "torch.classes"
-
-
 def test_vjp_of_more_vmaps_than_its_results():
     """vjp inside one vmap, its function inside another: the walk has both batches."""
     w = torch.randn(4, 3, dtype=torch.float64)
