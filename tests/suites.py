@@ -69,7 +69,7 @@ SUITES = {
     "kymatio": ("kymatio+kymatio", ".", ["tests"]),
     "torchquad": ("esa+torchquad", ".", ["tests"]),
     "neuraloperator": ("neuraloperator+neuraloperator", ".", ["neuralop"]),
-    "torchtune": ("pytorch+torchtune", ".", ["tests/torchtune", "--without-integration"]),
+    "torchtune": ("pytorch+torchtune", ".", ["tests", "--ignore=tests/recipes"]),
     "torchao": ("pytorch+ao", ".", ["test/quantization", "test/core", "test/dtypes", "--ignore=test/quantization/pt2e"]),
 }
 ALWAYS = ["-p", "no:cacheprovider", "-p", "no:randomly", "-q", "--tb=short", "--timeout=%d", "--continue-on-collection-errors", "-p", "suites"]

@@ -151,3 +151,27 @@ def test_whole_batches_as_examples_one_by_one():
     assert torch.equal(torch.vmap(lambda a: a @ y)(x), torch.stack([a @ y for a in x]))
     assert torch.equal(torch.vmap(lambda a: y.mT @ a.mT)(x), torch.stack([y.mT @ a.mT for a in x]))
     assert torch.equal(torch.vmap(lambda a: F.relu(a, inplace=False).expand_as(x))(x), F.relu(x).unsqueeze(1).expand(6, 6, 2, 3, 4))
+
+
+def test_no_grad_around_a_transform_leaves_no_graph():
+    p = torch.tensor([1., 2.], requires_grad=True)
+
+    def f(x):
+        return (x ** 3).sum()
+
+    def results():
+        out, pull = torch.func.vjp(f, p)
+        at, push = torch.func.linearize(f, p)
+        return [torch.func.grad(f)(p), out, pull(torch.tensor(1.))[0], *torch.func.jvp(f, (p,), (torch.ones(2),)), torch.func.jacrev(f)(p), torch.func.jacfwd(f)(p),
+                torch.func.hessian(f)(p), at, push(torch.ones(2)), torch.func.vmap(torch.func.grad(lambda x: (x * p).sum()))(torch.ones(3, 2))]
+    with torch.no_grad():
+        without = results()
+        made = torch.func.vjp(f, p)[1]
+    assert not any(t.requires_grad for t in without) and all(t.requires_grad for t in results())
+    for a, b in zip(without, results()):
+        assert a.equal(b)
+    assert made(torch.tensor(1.))[0].requires_grad  # it is asked where graphs are recorded
+    made = torch.func.vjp(f, p)[1]
+    with torch.no_grad():
+        assert not made(torch.tensor(1.))[0].requires_grad
+        assert torch.func.grad(lambda x: torch.func.grad(f)(x).sum())(torch.ones(2)).tolist() == [6, 6]

@@ -139,13 +139,21 @@ class _Inside:
     """Counts running transforms; the outermost detaches what it returns, if nothing around it wants gradients."""
 
     def __init__(self, *trees):
-        self.outer_grad = torch.is_grad_enabled()
-        self.recording = depth[0] > 0 or any(isinstance(t, Tensor) and t.requires_grad for tree in trees for t in tree_flatten(tree)[0])
+        self.nested, self.outer_grad = depth[0] > 0, torch.is_grad_enabled()
+        self.wanted = any(isinstance(t, Tensor) and t.requires_grad for tree in trees for t in tree_flatten(tree)[0])
+
+    @property
+    def recording(self):
+        return self.nested or self.outer_grad and self.wanted
 
     def notice(self, results, own):
         """After the function ran: results may hang on tensors that it captured."""
-        if not self.recording and self.outer_grad:
-            self.recording = leads_beyond([t for t in tree_flatten(results)[0] if isinstance(t, Tensor)], own)
+        if not self.nested and self.outer_grad and not self.wanted:
+            self.wanted = leads_beyond([t for t in tree_flatten(results)[0] if isinstance(t, Tensor)], own)
+
+    def goes_on(self, tensors):
+        """Whether what is made of these later, by a function that the transform gave, is recorded."""
+        return self.nested or depth[0] > 0 or torch.is_grad_enabled() and (self.wanted or any(t.requires_grad for t in tensors))
 
     def __enter__(self):
         depth[0] += 1
@@ -268,7 +276,7 @@ def vjp(func, *primals, has_aux=False):
         if given != shape:
             raise RuntimeError("Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. "
                                f"cotangents: {_shown(given)}, primal output: {_shown(shape)}")
-        recording = inside.recording or depth[0] > 0 or any(w.requires_grad for w in weights)
+        recording = inside.goes_on(weights)
         level = _apart(weights, outs)
         if level is not None and recording:
             return by_example(vjp_fn, (cotangents,), {}, level)
@@ -371,9 +379,10 @@ def linearize(func, *primals):
                 if getattr(t, what) != getattr(x, what):
                     raise RuntimeError(f"tangent:{k} with {what} {getattr(t, what)} in flattened pytree doesn't match the {what} "
                                        f"{getattr(x, what)} of the corresponding primal.")
+        recording = inside.goes_on(steps)
         with torch.enable_grad():
             pushed = tree_unflatten(linear.push(steps), linear.spec)
-        return _settle(pushed, inside.recording or depth[0] > 0 or any(t.requires_grad for t in steps))
+        return _settle(pushed, recording)
     return _settle(tree_unflatten(linear.outs, linear.spec), inside.recording), jvp_fn
 
 
