@@ -69,7 +69,6 @@ SUITES = {
     "kymatio": ("kymatio+kymatio", ".", ["tests"]),
     "torchquad": ("esa+torchquad", ".", ["tests"]),
     "neuraloperator": ("neuraloperator+neuraloperator", ".", ["neuralop"]),
-    "torchtune": ("pytorch+torchtune", ".", ["tests", "--ignore=tests/recipes"]),
     "torchao": ("pytorch+ao", ".", ["test/quantization", "test/core", "test/dtypes", "--ignore=test/quantization/pt2e"]),
 }
 ALWAYS = ["-p", "no:cacheprovider", "-p", "no:randomly", "-q", "--tb=short", "--timeout=%d", "--continue-on-collection-errors", "-p", "suites"]

@@ -41,7 +41,11 @@ def _go_on_from(states):
 
 def _drawn_since(states):
     """Has anything been drawn since _states() gave these?"""
-    return not all(map(torch.equal, states, _states()))
+    was = torch._C._watch_off(True)  # a program that is being traced has no part in it
+    try:
+        return not all(map(torch.equal, states, _states()))
+    finally:
+        torch._C._watch_off(was)
 
 
 def manual_seed(seed):

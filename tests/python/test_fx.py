@@ -5,6 +5,7 @@ import io
 import pytest
 import rushlight as torch
 from rushlight import fx
+from rushlight.fx.experimental.proxy_tensor import make_fx
 
 
 class Net(torch.nn.Module):
@@ -53,3 +54,25 @@ def test_tracers_of_packages_find_their_names():
     import rushlight.fx._symbolic_trace as trace
     assert not isinstance(torch.ones(1), trace.ScriptObject) and isinstance(trace.symbolic_trace, trace.FunctionType)
     assert trace.compatibility(is_backward_compatible=True)(len) is len
+
+
+def test_containers_of_registered_classes_are_inputs():
+    """Without a function of torch.fx._pytree they must be as the example was."""
+    from rushlight.utils import _pytree
+
+    class Boxed:
+        def __init__(self, **parts):
+            self.parts = parts
+    _pytree.register_pytree_node(Boxed, lambda b: (list(b.parts.values()), tuple(b.parts)), lambda values, names: Boxed(**dict(zip(names, values))))
+    for mode in "real", "fake":
+        graph = make_fx(lambda b: b.parts["x"].sin() + b.parts["y"], tracing_mode=mode)(Boxed(x=torch.ones(2), y=torch.ones(1)))
+        assert graph(Boxed(x=torch.zeros(2), y=torch.ones(1))).tolist() == [1, 1]
+    with pytest.raises(RuntimeError, match="another than the one that is expected"):
+        graph(Boxed(y=torch.ones(1)))
+
+
+def test_vmap_is_traced_without_data():
+    def f(x):
+        return torch.vmap(lambda a: torch.kron(a, torch.eye(2)))(x)
+    x = torch.randn(3, 2, 2)
+    assert make_fx(f, tracing_mode="fake")(torch.randn(3, 2, 2))(x).equal(f(x))

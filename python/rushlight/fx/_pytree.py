@@ -1,7 +1,7 @@
 """Flattening by a given spec, for graphs whose inputs were containers."""
 from collections import OrderedDict, namedtuple
 
-from rushlight.utils._pytree import TreeSpec  # noqa: F401
+from rushlight.utils._pytree import TreeSpec, tree_flatten  # noqa: F401
 
 SUPPORTED_NODES = {}
 SUPPORTED_NODES_EXACT_MATCH = {}
@@ -16,10 +16,12 @@ def tree_flatten_spec(pytree, spec, exact_structural_match=False):
     """The parts of a tree that stand where spec has leaves."""
     if spec.is_leaf():
         return [pytree]
-    if spec.type not in SUPPORTED_NODES:
-        raise RuntimeError("%s does not have a flatten_fn_spec associated with it. Please register one with "
-                           "torch.fx._pytree.register_pytree_flatten_spec.  If you have serialized your model, make sure "
-                           "that any custom pytrees have been registered before loading it." % (type(pytree),))
+    if spec.type not in SUPPORTED_NODES:  # then it must be just that
+        leaves, found = tree_flatten(pytree)
+        if found != spec:
+            raise RuntimeError(f"the spec {found} of {pytree} is another than the one that is expected, {spec}; if programs are to run with other containers of "
+                               "this type, give it a function by torch.fx._pytree.register_pytree_flatten_spec")
+        return leaves
     children = SUPPORTED_NODES[spec.type](pytree, spec)
     if exact_structural_match and not SUPPORTED_NODES_EXACT_MATCH[spec.type](pytree, spec):
         raise RuntimeError("Cannot flatten pytree %s, given spec: %s" % (pytree, spec))

@@ -196,7 +196,7 @@ def _trace(f, tracer, args, tracing_mode, decomposition_table, fake_mode):
         return tracer.constant(value).node
     results, out_spec = pytree.tree_flatten(out)
     results = [to_node(value) for value in results]
-    plain = flat and not any(isinstance(a, (list, tuple, dict)) for a in args)
+    plain = all(pytree.tree_structure(a).is_leaf() for a in args)
     if plain:
         tracer.graph.output(pytree.tree_unflatten(results, out_spec))
     else:
