@@ -325,3 +325,12 @@ def test_old_names():
     assert dynamo.optimize(kept)(lambda x: x + 1)(torch.ones(1)).item() == 2 and len(kept.graphs) == 1
     with pytest.raises(Unsupported):
         dynamo.optimize(kept, nopython=True)(lambda x: x if x > 0 else -x)(torch.ones(1))
+
+
+def test_operators_of_torch_ops_are_called():
+    def f(x, w):
+        z = torch.ops.aten.mm.default(x, torch.ops.aten.t(w))
+        return torch.ops.aten.add.Tensor(z, z) + torch.ops.aten.relu(z)
+    kept, x = Kept(), torch.ones(2, 3)
+    assert torch.compile(f, backend=kept)(x, x).equal(f(x, x)) and len(kept.graphs) == 1
+    assert "torch.ops.aten.add.Tensor(" in kept.graphs[0].code and "torch.ops.aten.t(" in kept.graphs[0].code

@@ -66,6 +66,8 @@ def _get_qualified_name(func):
     if isinstance(func, getattr(torch._ops, "OperatorBase")):
         return str(func.__module__) + "." + name if not isinstance(func, torch._ops.OpOverload) else "torch.ops." + str(func)
     module = getattr(func, "__module__", None)
+    if module in ("torch._C.ops", "rushlight._C.ops"):  # what an operator of torch.ops calls
+        return "torch.ops.aten." + name
     if (module or "").startswith("rushlight"):
         for space, label in ((torch, "torch"), (torch.nn.functional, "torch.nn.functional")):
             if getattr(space, name, None) is func:
