@@ -349,8 +349,8 @@ class LSTM(RNNBase):
         input, batch_sizes, order, original, unbatched = _prepare(self, input)
         if hx is None:
             self.check_input(input, batch_sizes)
-            *shape, width = _state_shape(self, input, None if batch_sizes is None else batch_sizes[0], self.hidden_size)
-            hx = tuple(torch.zeros(*shape, n, dtype=input.dtype, device=input.device) for n in (self.proj_size or width, width))
+            layers, batch = self.num_layers * (2 if self.bidirectional else 1), input.size(0 if self.batch_first else 1) if batch_sizes is None else batch_sizes[0]
+            hx = tuple(torch.zeros(layers, batch, n, dtype=input.dtype, device=input.device) for n in (self.proj_size or self.hidden_size, self.hidden_size))
         else:
             wanted = 2 if unbatched else 3
             if batch_sizes is None and (hx[0].dim() != wanted or hx[1].dim() != wanted):
