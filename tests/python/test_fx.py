@@ -76,3 +76,12 @@ def test_vmap_is_traced_without_data():
         return torch.vmap(lambda a: torch.kron(a, torch.eye(2)))(x)
     x = torch.randn(3, 2, 2)
     assert make_fx(f, tracing_mode="fake")(torch.randn(3, 2, 2))(x).equal(f(x))
+
+
+def test_pooling_is_traced_so_that_it_has_a_gradient():
+    for pool, shape in ((torch.nn.functional.max_pool1d, (1, 2, 4)), (torch.nn.functional.max_pool2d, (1, 2, 4, 4)), (torch.nn.functional.max_pool3d, (1, 2, 4, 4, 4))):
+        x = torch.randn(shape)
+        graph = make_fx(lambda x: pool(x, 2))(x)
+        assert any(str(n.target).endswith("_with_indices.default") for n in graph.graph.nodes)
+        x.requires_grad_()
+        assert torch.autograd.grad(graph(x).sum(), x)[0].equal(torch.autograd.grad(pool(x, 2).sum(), x)[0])

@@ -7,6 +7,7 @@
 #include "op/formula.h"
 #include "kernels/cpu/pool.h"
 #include "op/tables.h"
+#include "op/watch.h"
 #include "ops/geometry.h"
 #include "ops/reduce/reduce.h"
 
@@ -308,10 +309,10 @@ static void scatter_grad(rush_grads *s)
     static rush_op op_max_pool##n##d = {.row = DIMS(n), .schema = "max_pool" #n "d(Tensor self, " MAX_ARGS(n) ") -> Tensor", NODE(n),     \
                                         .doc = "The largest element of each window.", .run = max_pool##n##d_run, .flags = IN_SPACE(n)};
 
-/* Indices are made only where a gradient will want them. */
+/* Indices are made only where a gradient will want them, or who watches may. */
 static int max_pool_run(const rush_value *in, rush_value *out, const char *values, const char *indices)
 {
-    bool wanted = rush_grad_enabled() && rush_requires_grad(in[0].t);
+    bool wanted = (rush_grad_enabled() && rush_requires_grad(in[0].t)) || rush_is_watched(in[0].t);
     rush_value all[2] = {RUSH_NONE, RUSH_NONE};
     const rush_op *op = rush_op_find(wanted ? indices : values);
     if (!op || rush_call(op, in, all)) return -1;
