@@ -341,6 +341,12 @@ static int launch(rush_group *g, rush_work **w, int n)
     if (started) failed = check(g->nccl, NULL, g->nccl->library->group_end(), "ncclGroupEnd") || failed;
     for (int i = 0; i < n && !failed; i++) failed = on_stream(stream, w[i], finish_step) || order(w[i]->device, stream, ((comm *)w[i]->opened)->stream);
     for (int i = 0; i < n && !failed; i++) rush_group_enqueue(w[i]);
+    for (int i = 0; i < n && failed; i++) { /* while the call was given, another thread may have aborted what it was given to: NCCL says no more than "invalid" */
+        const comm *c = w[i]->opened;
+        if (!c || !c->aborted) continue;
+        rush_error_clear();
+        return rush_fail(RUSH_DIST_BACKEND_ERROR, "%s: the group's communicators were aborted", w[i]->what);
+    }
     return failed ? -1 : 0;
 }
 
