@@ -69,6 +69,17 @@ SUITES = {
     "kymatio": ("kymatio+kymatio", ".", ["tests"]),
     "torchquad": ("esa+torchquad", ".", ["tests"]),
     "neuraloperator": ("neuraloperator+neuraloperator", ".", ["neuralop"]),
+    "monai": ("Project-MONAI+MONAI", ".", ["tests"]),
+    "accelerate": ("huggingface+accelerate", ".", ["tests", "--ignore=tests/deepspeed", "--ignore=tests/fsdp", "--ignore=tests/tp"]),
+    "mmengine": ("open-mmlab+mmengine", ".", ["tests"]),
+    "sbi": ("sbi-dev+sbi", ".", ["tests", "-m", "not slow and not gpu"]),
+    "speechbrain": ("speechbrain+speechbrain", ".", ["tests/unittests", "tests/integration"]),
+    "braindecode": ("braindecode+braindecode", ".", ["test/unit_tests"]),
+    "piq": ("photosynthesis-team+piq", ".", ["tests"]),
+    "zuko": ("probabilists+zuko", ".", ["tests"]),
+    "xitorch": ("xitorch+xitorch", ".", ["xitorch/_tests"]),
+    "pykeen": ("pykeen+pykeen", ".", ["tests"]),
+    "forecasting": ("sktime+pytorch-forecasting", ".", ["tests"]),
     "torchao": ("pytorch+ao", ".", ["test/quantization", "test/core", "test/dtypes", "--ignore=test/quantization/pt2e"]),
 }
 ALWAYS = ["-p", "no:cacheprovider", "-p", "no:randomly", "-q", "--tb=short", "--timeout=%d", "--continue-on-collection-errors", "-p", "suites"]

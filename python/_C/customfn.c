@@ -384,7 +384,7 @@ static PyObject *get_saved(PyObject *self, void *unused)
     PyObject *tuple = PyTuple_New(x->nsaved);
     size_t mark = rush_scope_open();
     for (int i = 0; tuple && i < x->nsaved; ++i) {
-        rush_tensor *t = rush_saved_read(&x->saved[i], x->node);
+        rush_tensor *t = rush_saved_show(&x->saved[i], x->node);
         PyObject *item = rush_failed() ? py_raise() : py_wrap(t);
         if (!item) Py_CLEAR(tuple);
         else PyTuple_SET_ITEM(tuple, i, item);

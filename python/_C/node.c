@@ -181,7 +181,7 @@ static PyObject *saved(rush_node *node, const char *name)
         }
         if (node->saved[k].shape_only) return NULL;
         if (node->released) goto gone;
-        rush_tensor *t = rush_saved_read(&node->saved[k], node);
+        rush_tensor *t = rush_saved_show(&node->saved[k], node);
         return t ? py_wrap(t) : rush_failed() ? py_raise() : py_ref(Py_None);
     }
     k = (int)node->nsaved - __builtin_popcount(op->saves_out);
@@ -192,7 +192,7 @@ static PyObject *saved(rush_node *node, const char *name)
         bool match = !strcmp(name, result) || (op->out_names[i] && !strcmp(name, op->out_names[i]));
         if (here && match) {
             if (node->released) goto gone;
-            rush_tensor *t = rush_saved_read(&node->saved[k], node);
+            rush_tensor *t = rush_saved_show(&node->saved[k], node);
             return t ? py_wrap(t) : rush_failed() ? py_raise() : py_ref(Py_None);
         }
         k += op->saves_out >> i & 1;

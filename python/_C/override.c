@@ -162,12 +162,10 @@ RUSH_HOT static PyObject *native_call(PyObject *self, PyObject *const *args, siz
 {
     const PyMethodDef *def = ((native_method *)self)->def;
     Py_ssize_t n = PyVectorcall_NARGS(nargsf), nkw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
-    if (n < 1 && nkw) { /* torch.numel(input=x) */
-        PyObject *result;
-        if (named_input(self, args, kwnames, &result)) return result;
-    }
     if (n < 1 || !py_is_tensor(args[0]) || !py_tensor_of(args[0])) {
+        PyObject *result;
         if (n && py_overrides_function(args[0])) return py_dispatch(self, (PyObject **)args, true, args, n, kwnames);
+        if (!n && nkw && named_input(self, args, kwnames, &result)) return result; /* torch.numel(input=x) */
         return PyErr_Format(PyExc_TypeError, "descriptor '%s' for 'torch._C.TensorBase' objects needs a tensor", def->ml_name);
     }
     PyObject *x = args[0];

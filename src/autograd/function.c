@@ -136,7 +136,7 @@ int rush_function_saved(rush_node *node, int i, rush_tensor **tensor)
         return rush_fail(RUSH_RUNTIME_ERROR, "Trying to backward through the graph a second time: the tensors that were saved for it are released. "
                          "Specify retain_graph=True if you need to backward through the graph a second time.");
     if (i < 0 || i >= c->nsaved) return rush_fail(RUSH_INDEX_ERROR, "%s saved %d tensors, number %d is not among them", c->function->name, c->nsaved, i);
-    *tensor = rush_saved_read(&c->saved[i], node);
+    *tensor = rush_saved_show(&c->saved[i], node);
     return rush_failed() ? -1 : 0;
 }
 

@@ -100,7 +100,8 @@ RUSH_HOT int rush_saved_make(rush_saved *s, rush_node *node, rush_tensor *t, boo
     return 0;
 }
 
-rush_tensor *rush_saved_read(rush_saved *s, rush_node *node)
+/* graph: a saved output is to have its history, for second derivatives or for who looks at it. */
+static rush_tensor *saved_read(rush_saved *s, rush_node *node, bool graph)
 {
     rush_tensor *t = s->t;
     if (RUSH_UNLIKELY(s->packed != NULL)) {
@@ -121,16 +122,17 @@ rush_tensor *rush_saved_read(rush_saved *s, rush_node *node)
         return NULL;
     }
     if (t && s->is_output && has_gradient(node->op, (int)s->slot, t)) {
-        bool graph = !(rush_now.mode & RUSH_MODE_NO_GRAD);
         if (rush_is_watched(t)) t = T("detach", V(t)); /* by who looks: what is behind t is theirs */
         else if (graph) t = rush_tensor_detach(t);
         if (!t || !graph) return t;
-        /* for second derivatives it needs its history */
         rush_node_output(node, (int)s->slot, t);
         if (!t->ag) return NULL; /* no memory */
     }
     return t;
 }
+
+rush_tensor *rush_saved_read(rush_saved *s, rush_node *node) { return saved_read(s, node, !(rush_now.mode & RUSH_MODE_NO_GRAD)); }
+rush_tensor *rush_saved_show(rush_saved *s, rush_node *node) { return saved_read(s, node, true); }
 
 void rush_saved_free(rush_saved *s)
 {
@@ -146,22 +148,27 @@ void rush_saved_free(rush_saved *s)
 }
 
 /* The last in-place operation of this thread on a storage, for the message above. */
-static _Thread_local struct {
-    const rush_storage *storage;
-    const char *name;
-} writers[16];
-static _Thread_local unsigned next_writer;
+typedef struct writers {
+    unsigned next;
+    struct {
+        const rush_storage *storage;
+        const char *name;
+    } last[16];
+} writers;
 
 void rush_note_writer(const rush_tensor *t, const char *name)
 {
-    writers[next_writer % 16].storage = t->storage;
-    writers[next_writer++ % 16].name = name;
+    writers *w = rush_of_thread(RUSH_ROOM_WRITERS, sizeof *w);
+    if (!w) return; /* the message will say less */
+    w->last[w->next % 16].storage = t->storage;
+    w->last[w->next++ % 16].name = name;
 }
 
 const char *rush_last_writer(const rush_tensor *t)
 {
-    for (unsigned k = 1; k <= 16; ++k)
-        if (writers[(next_writer - k) % 16].storage == t->storage) return writers[(next_writer - k) % 16].name;
+    const writers *w = rush_of_thread(RUSH_ROOM_WRITERS, 0);
+    for (unsigned k = 1; w && k <= 16; ++k)
+        if (w->last[(w->next - k) % 16].storage == t->storage) return w->last[(w->next - k) % 16].name;
     return NULL;
 }
 

@@ -58,6 +58,7 @@ typedef struct thread_memory {
     _Atomic int64_t taken, returned, blocks_taken, blocks_returned;
     _Atomic int64_t quick_bytes;   /* taken less returned, in blocks up to QUICK_MAX */
     char words[8][RUSH_WORDS];           /* of rush_words() */
+    void *room[RUSH_ROOMS];        /* of rush_of_thread() */
     unsigned turn;
     int wider;                     /* classes beyond its own from which a large block may come */
     int64_t seen;                  /* quick_bytes when the peak was last looked at */
@@ -139,6 +140,7 @@ static void thread_ends(void *arg)
     if (m->next) m->next->prev = m->prev;
     count_threads(-1);
     rush_unlock(RUSH_LOCK_MEMORY);
+    for (int i = 0; i < RUSH_ROOMS; ++i) free(m->room[i]);
     free(m);
 }
 
@@ -177,6 +179,13 @@ char *rush_words(void)
     static char last_resort[RUSH_WORDS]; /* shared, but there is no memory for one of one's own */
     thread_memory *m = me();
     return m ? m->words[m->turn++ % RUSH_COUNT(m->words)] : last_resort;
+}
+
+void *rush_of_thread(rush_thread_room which, size_t size)
+{
+    thread_memory *m = size ? me() : mine;
+    if (m && size && !m->room[which]) m->room[which] = calloc(1, size);
+    return m ? m->room[which] : NULL;
 }
 
 /* ---- the switch that makes the n-th allocation fail ---- */

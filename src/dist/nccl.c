@@ -97,11 +97,17 @@ static int meet(rush_group *g, comm *c)
     return share_id(g, &id, c->peer) ? -1 : check(g->nccl, NULL, g->nccl->library->init(&c->comm, c->peer < 0 ? g->size : 2, id, c->rank), "ncclCommInitRank");
 }
 
+static int check_alive(const comm *c, const char *what)
+{
+    RUSH_CHECK(!c->aborted, RUSH_DIST_BACKEND_ERROR, "%s: the group's communicators were aborted", what);
+    return 0;
+}
+
 /* *made: in the order of `rank`, of those who say the same part; NULL, if that is NCCL_SPLIT_NOCOLOR. Nothing may be under way in `whole`. */
 static int split(const comm *whole, int part, int rank, ncclComm_t *made)
 {
     const rush_nccl *n = whole->owner;
-    RUSH_CHECK(!whole->aborted, RUSH_DIST_BACKEND_ERROR, "the communicators of the group to split were aborted");
+    if (check_alive(whole, "split")) return -1;
     return rush_stream_synchronize(whole->device, whole->stream) ? -1 : check(n, whole->comm, n->library->split(whole->comm, part, rank, made, NULL), "ncclCommSplit");
 }
 
@@ -318,7 +324,7 @@ static int open_comms(rush_group *g, rush_work **w, int n)
             if ((rush_work_is_message(w[i]) && g->bound.type == RUSH_CPU ? w[i]->call.root : -1) != peer) continue;
             comm *c = comm_of(g, w[i]->device, peer);
             if (!c) return -1;
-            RUSH_CHECK(!c->aborted, RUSH_DIST_BACKEND_ERROR, "%s: the group's communicators were aborted", w[i]->what);
+            if (check_alive(c, w[i]->what)) return -1;
             w[i]->engine = &engine;
             w[i]->opened = c;
         }
@@ -345,7 +351,7 @@ static int launch(rush_group *g, rush_work **w, int n)
         const comm *c = w[i]->opened;
         if (!c || !c->aborted) continue;
         rush_error_clear();
-        return rush_fail(RUSH_DIST_BACKEND_ERROR, "%s: the group's communicators were aborted", w[i]->what);
+        return check_alive(c, w[i]->what);
     }
     return failed ? -1 : 0;
 }
@@ -430,7 +436,7 @@ int rush_nccl_watch(rush_work *w)
 {
     rush_group *g = w->group;
     const comm *c = w->opened;
-    RUSH_CHECK(!c->aborted, RUSH_DIST_BACKEND_ERROR, "the group's communicators were aborted");
+    if (check_alive(c, w->what)) return -1;
     pthread_t waiter;
     bool waits = false;
     const bool broken = rush_mesh_broken(g->mesh);

@@ -32,17 +32,17 @@ static const rush_op *main_overload(const rush_op *op)
 
 const char *rush_op_c_name(const rush_op *op)
 {
-    static _Thread_local char text[160];
     if (!op || !op->name || !plain_name(op)) return NULL;
+    char *text = rush_words();
     bool plain = main_overload(op) == op;
     const char *overload = op->name + strlen(op->base);
-    int n = snprintf(text, sizeof text, "rush_%s", op->base);
-    if (!plain) n += snprintf(text + n, sizeof text - n, "_%s", *overload ? overload + 1 : "default");
+    int n = snprintf(text, RUSH_WORDS, "rush_%s", op->base);
+    if (!plain && n < RUSH_WORDS) snprintf(text + n, RUSH_WORDS - n, "_%s", *overload ? overload + 1 : "default");
     const rush_op *other = rush_op_find(text + 5); /* scatter.reduce is not scatter_reduce */
-    if (other && strcmp(other->base, op->base)) snprintf(text, sizeof text, "rush_%s__%s", op->base, *overload ? overload + 1 : "default");
+    if (other && strcmp(other->base, op->base)) snprintf(text, RUSH_WORDS, "rush_%s__%s", op->base, *overload ? overload + 1 : "default");
     for (char *c = text; *c; ++c) *c = (char)tolower((unsigned char)*c);
     if (!plain && rush_op_find(text + 5)) /* scatter.reduce beside scatter_reduce */
-        snprintf(text, sizeof text, "rush_%s__%s", op->base, *overload ? overload + 1 : "default");
+        snprintf(text, RUSH_WORDS, "rush_%s__%s", op->base, *overload ? overload + 1 : "default");
     return text;
 }
 
@@ -50,8 +50,11 @@ const char *rush_arg_c_name(const rush_arg *a)
 {
     static const char *const words[] = {"register", "default", "int", "float", "double", "long", "short", "signed", "unsigned", "char", "const", "out", "exact",
                                         "and", "or", "xor", "not", "new", "class", "template", "this", "operator", "delete"};
-    static _Thread_local char text[64];
-    for (size_t k = 0; k < RUSH_COUNT(words); ++k)
-        if (!strcmp(a->name, words[k])) return snprintf(text, sizeof text, "%s_", a->name), text;
+    for (size_t k = 0; k < RUSH_COUNT(words); ++k) {
+        if (strcmp(a->name, words[k])) continue;
+        char *text = rush_words();
+        snprintf(text, RUSH_WORDS, "%s_", a->name);
+        return text;
+    }
     return a->name;
 }

@@ -6,7 +6,7 @@
 #include "tensor/backend.h"
 #include <pthread.h>
 
-static _Thread_local uint16_t current[RUSH_DEVICES][8]; /* indices beyond have stream 0; narrow, since such room is scarce */
+typedef uint16_t streams[RUSH_DEVICES][8]; /* of a thread; indices beyond have stream 0 */
 
 struct rush_event {
     rush_device device;
@@ -33,18 +33,22 @@ static int need_stream(const rush_backend *b, rush_device d, int stream)
 int rush_device_stream(rush_device d)
 {
     d = rush_device_resolve(d);
-    return d.type < RUSH_DEVICES && d.index >= 0 && d.index < (int)RUSH_COUNT(current[0]) ? current[d.type][d.index] : 0;
+    const streams *own = rush_of_thread(RUSH_ROOM_STREAMS, 0);
+    return own && d.type < RUSH_DEVICES && d.index >= 0 && d.index < (int)RUSH_COUNT((*own)[0]) ? (*own)[d.type][d.index] : 0;
 }
 
 int rush_device_stream_set(rush_device d, int stream)
 {
+    streams *own;
     rush_backend *b = backend_of(&d);
     rush_later_end_waiting();
     if (!b || need_stream(b, d, stream)) return -1;
     if (d.index < 0 && stream == 0) return 0;
-    RUSH_CHECK(d.index >= 0 && d.index < (int)RUSH_COUNT(current[0]), RUSH_NOT_IMPLEMENTED, "device %s has no streams but its first", rush_device_text(d));
+    RUSH_CHECK(d.index >= 0 && d.index < (int)RUSH_COUNT((*own)[0]), RUSH_NOT_IMPLEMENTED, "device %s has no streams but its first", rush_device_text(d));
     RUSH_CHECK(stream <= UINT16_MAX, RUSH_NOT_IMPLEMENTED, "stream %d: numbers end at %d", stream, UINT16_MAX);
-    current[d.type][d.index] = (uint16_t)stream;
+    own = rush_of_thread(RUSH_ROOM_STREAMS, sizeof *own);
+    RUSH_CHECK(own, RUSH_MEMORY_ERROR, "not enough memory for this thread's streams");
+    (*own)[d.type][d.index] = (uint16_t)stream;
     return 0;
 }
 

@@ -4,6 +4,7 @@ import copy
 import functools
 import inspect
 import io
+import re
 import textwrap
 import typing
 import warnings
@@ -106,14 +107,28 @@ class RecursiveScriptModule(ScriptModule):
     def extra_repr(self):
         return f"original_name={self.original_name}"
 
+    def _children(self, method):
+        """The modules of what was a Sequential, ModuleList or ModuleDict; of others, which have no length and no items, an error."""
+        if not re.fullmatch(r"(Sequential|ModuleList|ModuleDict)(_\d+)?", self.original_name):
+            raise NotImplementedError(f"{self.original_name} has no {method}")
+        return self._modules
+
+    def __bool__(self):
+        return True
+
     def __len__(self):
-        return len(self._modules) if "__len__" not in self._methods else self._c.call("__len__", (), {})
+        return len(self._children("__len__")) if "__len__" not in self._methods else self._c.call("__len__", (), {})
 
     def __iter__(self):
-        return iter(self._modules.values())
+        modules = self._children("__iter__")
+        return iter(modules if self.original_name.startswith("ModuleDict") else modules.values())
+
+    def __contains__(self, key):
+        return key in self._children("__contains__")
 
     def __getitem__(self, key):
-        return list(self._modules.values())[key] if not _builtin_isinstance(key, str) else self._modules[key]
+        modules = self._children("__getitem__")
+        return list(modules.values())[key] if not _builtin_isinstance(key, str) else modules[key]
 
     def save(self, f, **kwargs):
         return save(self, f, **kwargs)

@@ -31,13 +31,18 @@ def apply_permutation(tensor, permutation, dim=1):
     return _apply_permutation(tensor, permutation, dim)
 
 
-def _state_shape(layer, input, batch_sizes, width):
-    """batch_sizes: of a packed batch, or the first of them; None for a padded one."""
+def _layers_and_batch(layer, input, batch_sizes):
+    """batch_sizes: of a packed batch, or the first of them; None for a padded one. The batch of a packed one is a tensor."""
     if batch_sizes is not None:
-        batch = int(batch_sizes[0] if batch_sizes.dim() else batch_sizes)
+        batch = batch_sizes[0] if batch_sizes.dim() else batch_sizes
     else:
         batch = input.size(0) if layer.batch_first else input.size(1)
-    return (layer.num_layers * (2 if layer.bidirectional else 1), batch, width)
+    return layer.num_layers * (2 if layer.bidirectional else 1), batch
+
+
+def _state_shape(layer, input, batch_sizes, width):
+    layers, batch = _layers_and_batch(layer, input, batch_sizes)
+    return layers, int(batch), width
 
 
 def _prepare(layer, input):
@@ -51,8 +56,9 @@ def _prepare(layer, input):
     return input.unsqueeze(0 if layer.batch_first else 1), None, None, None, True
 
 
-def _zero_state(layer, input, batch_sizes, width):
-    return torch.zeros(_state_shape(layer, input, batch_sizes, width), dtype=input.dtype, device=input.device)
+def _zero_states(layer, input, batch_sizes, *widths):
+    layers, batch = _layers_and_batch(layer, input, batch_sizes)
+    return tuple(torch.zeros(layers, batch, width, dtype=input.dtype, device=input.device) for width in widths)
 
 
 def _finish(layer, output, batch_sizes, order, original, unbatched):
@@ -251,7 +257,7 @@ class RNNBase(Module):
         elif hx is not None and batch_sizes is None and hx.dim() != 3:
             raise RuntimeError(f"For batched 3-D input, hx should also be 3-D but got {hx.dim()}-D tensor")
         if hx is None:
-            hx = _zero_state(self, input, batch_sizes, self.hidden_size)
+            hx, = _zero_states(self, input, batch_sizes, self.hidden_size)
         else:
             hx = self.permute_hidden(hx, order)
         self.check_forward_args(input, hx, batch_sizes)
@@ -349,8 +355,7 @@ class LSTM(RNNBase):
         input, batch_sizes, order, original, unbatched = _prepare(self, input)
         if hx is None:
             self.check_input(input, batch_sizes)
-            layers, batch = self.num_layers * (2 if self.bidirectional else 1), input.size(0 if self.batch_first else 1) if batch_sizes is None else batch_sizes[0]
-            hx = tuple(torch.zeros(layers, batch, n, dtype=input.dtype, device=input.device) for n in (self.proj_size or self.hidden_size, self.hidden_size))
+            hx = _zero_states(self, input, batch_sizes, self.proj_size or self.hidden_size, self.hidden_size)
         else:
             wanted = 2 if unbatched else 3
             if batch_sizes is None and (hx[0].dim() != wanted or hx[1].dim() != wanted):
