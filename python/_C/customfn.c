@@ -10,11 +10,11 @@ typedef struct context {
     PyObject_HEAD
     rush_node *node;          /* borrowed; NULL when nothing wanted a gradient, or the graph is gone */
     PyObject *dict, *weak;
-    PyObject *to_save, *dirty, *non_differentiable, *saved_for_forward;
+    PyObject *to_save, *dirty, *non_differentiable, *saved_for_forward, *metadata, *next; /* next_functions of a node that is gone */
     PyObject *needs;          /* needs_input_grad: a tuple */
     rush_saved *saved;
     int nsaved;
-    bool materialize, released;
+    bool materialize, released, cleared; /* saved tensors are gone: after backward; at the first look, where the class asks for that */
     int ninputs;
     bool *is_tensor;          /* which arguments of forward were tensors */
 } context;
@@ -44,7 +44,7 @@ static int take_gradients(context *x, rush_node *node, PyObject *r, rush_tensor 
     for (int i = 0; !failed && i < x->ninputs; ++i) {
         PyObject *g = PyTuple_GET_ITEM(tuple, i);
         if (!x->is_tensor[i]) {
-            if (g != Py_None) failed = (PyErr_Format(PyExc_RuntimeError, "function %s returned a gradient different from None at position %d, but the corresponding forward input was not a Variable", node_name(node), i + 1), -1);
+            if (g != Py_None) failed = (PyErr_Format(PyExc_RuntimeError, "function %s returned a gradient different than None at position %d, but the corresponding forward input was not a Variable", node_name(node), i + 1), -1);
             continue;
         }
         if (g == Py_None) {
@@ -91,22 +91,58 @@ static void free_saved(context *x)
     rush_free(saved);
 }
 
+static PyObject *saved_values(context *x, bool history)
+{
+    PyObject *tuple = PyTuple_New(x->nsaved);
+    size_t mark = rush_scope_open();
+    for (int i = 0; tuple && i < x->nsaved; ++i) {
+        rush_tensor *t = rush_saved_read(&x->saved[i], x->node, history);
+        PyObject *item = rush_failed() ? py_raise() : py_wrap(t);
+        if (!item) Py_CLEAR(tuple);
+        else PyTuple_SET_ITEM(tuple, i, item);
+    }
+    rush_scope_close(mark);
+    return tuple;
+}
+
+/* After the node's backward, which no other is to follow; at the node's end `end` does it. */
 static void release(rush_node *node)
 {
     context *x = node->data;
-    if (!x) return;
+    if (!x || !node->refs) return;
     if (x->nsaved) x->released = true;
     free_saved(x);
+}
+
+/* The node ends, but somebody has its object: what that shows of it stays. Values that hooks packed are gone. */
+static void outlive(context *x, rush_node *node)
+{
+    x->next = py_next_functions(node);
+    if (!x->saved || x->released) return;
+    x->released = true;
+    for (int i = 0; i < x->nsaved; ++i)
+        if (x->saved[i].packed) return;
+    PyObject *saved = saved_values(x, false); /* an output's history would be the node that ends */
+    if (!saved) return;
+    Py_XSETREF(x->to_save, saved);
+    x->released = false;
 }
 
 static void end(rush_node *node)
 {
     context *x = node->data;
-    node->data = NULL;
-    if (!x || !Py_IsInitialized()) return;
+    if (!x || !Py_IsInitialized()) {
+        if (x) free_saved(x);
+        node->data = NULL;
+        return;
+    }
     PyGILState_STATE gil = PyGILState_Ensure();
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
+    if (Py_REFCNT(x) > 1) outlive(x, node);
+    PyErr_Clear();
+    free_saved(x);
+    node->data = NULL;
     x->node = NULL;
     Py_DECREF(x);
     PyErr_Restore(type, value, trace);
@@ -168,15 +204,24 @@ static int save(context *x, PyObject *results)
     return 0;
 }
 
+static int are_tensors(PyObject *tuple, const char *wrong)
+{
+    for (Py_ssize_t i = 0; tuple && i < PyTuple_GET_SIZE(tuple); ++i)
+        if (!py_is_tensor(PyTuple_GET_ITEM(tuple, i))) return PyErr_Format(PyExc_RuntimeError, "%s, but argument %zd is of type %s", wrong, i, Py_TYPE(PyTuple_GET_ITEM(tuple, i))->tp_name), -1;
+    return 0;
+}
+
 static PyObject *finish(context *x, PyObject *args, PyObject *result, rush_node *node)
 {
     bool single = !PyTuple_Check(result);
     PyObject *outs = single ? PyTuple_Pack(1, result) : py_ref(result), *final = NULL;
     if (!outs || as_tuple(&x->to_save) || as_tuple(&x->dirty) || as_tuple(&x->non_differentiable)) goto fail;
     Py_ssize_t n = PyTuple_GET_SIZE(outs);
+    if (are_tensors(x->dirty, "mark_dirty can only accept variables") || are_tensors(x->non_differentiable, "mark_non_differentiable only accepts variable arguments")) goto fail;
     for (Py_ssize_t i = 0; x->dirty && i < PyTuple_GET_SIZE(x->dirty); ++i)
-        if (!contains(args, PyTuple_GET_ITEM(x->dirty, i))) {
-            PyErr_SetString(PyExc_RuntimeError, "mark_dirty: only tensors that were given to forward can be marked");
+        if (!contains(outs, PyTuple_GET_ITEM(x->dirty, i))) {
+            PyErr_SetString(PyExc_RuntimeError, "Some elements marked as dirty during the forward method were not returned as output. "
+                                                "The inputs that are modified inplace must all be outputs of the Function.");
             goto fail;
         }
     x->node = node;
@@ -307,6 +352,8 @@ static int context_traverse(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(x->dirty);
     Py_VISIT(x->non_differentiable);
     Py_VISIT(x->saved_for_forward);
+    Py_VISIT(x->metadata);
+    Py_VISIT(x->next);
     Py_VISIT(x->needs);
     for (int i = 0; i < x->nsaved; ++i) {
         int r = py_visit_tensor(x->saved[i].t, visit, arg);
@@ -323,6 +370,8 @@ static int context_clear(PyObject *self)
     Py_CLEAR(x->dirty);
     Py_CLEAR(x->non_differentiable);
     Py_CLEAR(x->saved_for_forward);
+    Py_CLEAR(x->metadata);
+    Py_CLEAR(x->next);
     Py_CLEAR(x->needs);
     free_saved(x);
     return 0;
@@ -375,21 +424,21 @@ static PyObject *set_materialize(PyObject *self, PyObject *value)
 static PyObject *get_saved(PyObject *self, void *unused)
 {
     context *x = (context *)self;
+    if (x->cleared)
+        return PyErr_Format(PyExc_RuntimeError, "saved_tensors can only be accessed once when clear_saved_tensors_on_access=True is set on the autograd.Function. "
+                            "Either access saved_tensors only once, or set clear_saved_tensors_on_access=False.");
     if (x->released)
         return PyErr_Format(PyExc_RuntimeError, "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). "
                             "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to "
                             "backward through the graph a second time or if you need to access saved tensors after calling backward.");
     if (!x->saved) return x->to_save ? PySequence_Tuple(x->to_save) : x->saved_for_forward ? py_ref(x->saved_for_forward) : PyTuple_New(0);
     if (!x->node) return PyErr_Format(PyExc_RuntimeError, "the graph that saved these tensors is gone");
-    PyObject *tuple = PyTuple_New(x->nsaved);
-    size_t mark = rush_scope_open();
-    for (int i = 0; tuple && i < x->nsaved; ++i) {
-        rush_tensor *t = rush_saved_show(&x->saved[i], x->node);
-        PyObject *item = rush_failed() ? py_raise() : py_wrap(t);
-        if (!item) Py_CLEAR(tuple);
-        else PyTuple_SET_ITEM(tuple, i, item);
+    PyObject *tuple = saved_values(x, true), *once = tuple ? py_getattr_quiet(self, "clear_saved_tensors_on_access") : NULL;
+    if (once == Py_True) {
+        free_saved(x);
+        x->cleared = true;
     }
-    rush_scope_close(mark);
+    Py_XDECREF(once);
     return tuple;
 }
 
@@ -451,8 +500,14 @@ static PyObject *get_saved_for_forward(PyObject *self, void *unused)
 static PyObject *get_next(PyObject *self, void *unused)
 {
     context *x = (context *)self;
-    return x->node ? py_next_functions(x->node) : PyTuple_New(0);
+    return x->node ? py_next_functions(x->node) : x->next ? py_ref(x->next) : PyTuple_New(0);
 }
+static PyObject *get_input_metadata(PyObject *self, void *unused)
+{
+    context *x = (context *)self;
+    return x->node ? py_input_metadata(x->node) : PyList_New(0);
+}
+static PyObject *yes(PyObject *self, void *unused) { Py_RETURN_TRUE; }
 static PyObject *get_materialize(PyObject *self, void *unused) { return PyBool_FromLong(((context *)self)->materialize); }
 static int put_materialize(PyObject *self, PyObject *value, void *unused)
 {
@@ -460,7 +515,12 @@ static int put_materialize(PyObject *self, PyObject *value, void *unused)
     if (on >= 0) ((context *)self)->materialize = on;
     return on < 0 ? -1 : 0;
 }
-static PyObject *get_metadata(PyObject *self, void *unused) { return PyObject_GenericGetDict(self, NULL); }
+static PyObject *get_metadata(PyObject *self, void *unused)
+{
+    context *x = (context *)self;
+    if (!x->metadata && !(x->metadata = PyDict_New())) return NULL;
+    return py_ref(x->metadata);
+}
 static PyObject *context_name(PyObject *self, PyObject *unused) { return PyUnicode_FromString(Py_TYPE(self)->tp_name); }
 static PyObject *context_seq(PyObject *self, PyObject *unused)
 {
@@ -499,6 +559,8 @@ static PyGetSetDef context_getset[] = {
     {"dirty_tensors", get_dirty, set_dirty, NULL},
     {"non_differentiable", get_fixed, set_fixed, NULL},
     {"next_functions", get_next, NULL, "The nodes that its gradients go to."},
+    {"_input_metadata", get_input_metadata, NULL, "Shapes and dtypes of the results."},
+    {"requires_grad", yes, NULL, NULL},
     {"materialize_grads", get_materialize, put_materialize, NULL},
     {"metadata", get_metadata, NULL, "A dictionary for the user."},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL},

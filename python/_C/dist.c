@@ -374,6 +374,17 @@ static PyObject *reducer_sync(PyObject *self, PyObject *on)
     Py_RETURN_NONE;
 }
 
+/* PyTorch's name, after calls that were not to be averaged: the next backward pass averages what they accumulated. */
+static PyObject *reducer_prepare_for_backward(PyObject *self, PyObject *results)
+{
+    PyObject *tuple = PySequence_Tuple(results), *r = NULL;
+    if (!tuple) return NULL;
+    rush_reducer_sync(((py_reducer *)self)->r, true);
+    r = reducer_prepare(self, tuple);
+    Py_DECREF(tuple);
+    return r;
+}
+
 static PyObject *reducer_hooks(PyObject *self, PyObject *args)
 {
     py_reducer *x = (py_reducer *)self;
@@ -417,6 +428,7 @@ static PyObject *reducer_buckets(PyObject *self, PyObject *unused)
 
 static PyMethodDef reducer_methods[] = {
     {"prepare", reducer_prepare, METH_O, "prepare(results): a backward pass from these will follow."},
+    {"prepare_for_backward", reducer_prepare_for_backward, METH_O, "The same of any sequence, and gradients are averaged."},
     {"sync", reducer_sync, METH_O, "sync(on): are gradients averaged?"},
     {"hooks", reducer_hooks, METH_VARARGS, "hooks(begin, finish): functions of a bucket's number in place of all_reduce."},
     {"buckets", reducer_buckets, METH_NOARGS, "[(flat gradients, numbers of the parameters)]"},

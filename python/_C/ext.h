@@ -209,6 +209,7 @@ PyObject *py_next_functions(rush_node *);
  * memory. NULL: that is none, or an exception. */
 rush_tensor *py_tensor_at_edge(PyObject *);
 rush_node *py_node_behind(PyObject *);           /* of a grad_fn object; NULL without an exception for others */
+PyObject *py_input_metadata(rush_node *);        /* shapes and dtypes of a node's results: a list */
 rush_node *py_context_node(PyObject *);          /* of a custom function's context */
 PyObject *py_run_backward(PyObject *module, PyObject *const *args, Py_ssize_t n);
 void py_backward_begins(void);

@@ -138,9 +138,8 @@ static PyObject *metadata_of(const rush_tensor *t)
 }
 
 /* Shapes and dtypes of the results, as tensors on meta would show them. */
-static PyObject *get_input_metadata(PyObject *self, void *unused)
+PyObject *py_input_metadata(rush_node *node)
 {
-    rush_node *node = NODE(self);
     PyObject *list = PyList_New(0);
     for (int i = 0; list && i < node->nout; ++i) {
         const rush_tensor *t = node->kind == &rush_accumulate_kind ? node->data : node->shape[i];
@@ -150,6 +149,8 @@ static PyObject *get_input_metadata(PyObject *self, void *unused)
     }
     return list;
 }
+
+static PyObject *get_input_metadata(PyObject *self, void *unused) { return py_input_metadata(NODE(self)); }
 
 rush_tensor *py_tensor_at_edge(PyObject *x)
 {
@@ -181,7 +182,7 @@ static PyObject *saved(rush_node *node, const char *name)
         }
         if (node->saved[k].shape_only) return NULL;
         if (node->released) goto gone;
-        rush_tensor *t = rush_saved_show(&node->saved[k], node);
+        rush_tensor *t = rush_saved_read(&node->saved[k], node, true);
         return t ? py_wrap(t) : rush_failed() ? py_raise() : py_ref(Py_None);
     }
     k = (int)node->nsaved - __builtin_popcount(op->saves_out);
@@ -192,7 +193,7 @@ static PyObject *saved(rush_node *node, const char *name)
         bool match = !strcmp(name, result) || (op->out_names[i] && !strcmp(name, op->out_names[i]));
         if (here && match) {
             if (node->released) goto gone;
-            rush_tensor *t = rush_saved_show(&node->saved[k], node);
+            rush_tensor *t = rush_saved_read(&node->saved[k], node, true);
             return t ? py_wrap(t) : rush_failed() ? py_raise() : py_ref(Py_None);
         }
         k += op->saves_out >> i & 1;

@@ -299,7 +299,7 @@ static PyObject *to_float(PyObject *self)
 {
     PyObject *result, *x;
     if (py_asks(self) && py_method_overridden(self, "__float__", NULL, 0, NULL, &result)) return result;
-    if (rush_requires_grad(py_tensor_of(self))) /* item() says that the number is meant to leave the graph, this does not */
+    if (rush_requires_grad(py_tensor_of(self)) && !(rush_now.mode & RUSH_MODE_NO_GRAD)) /* item() says that the number is meant to leave the graph, this does not */
         RUSH_WARN_ONCE("Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\nConsider using tensor.detach() first.");
     x = rush_failed() ? py_raise() : item(self, one_element);
     if (x && PyComplex_Check(x) && PyComplex_ImagAsDouble(x) == 0) Py_SETREF(x, PyFloat_FromDouble(PyComplex_RealAsDouble(x)));

@@ -124,8 +124,8 @@ void rush_view_link(rush_tensor *view, rush_tensor *of, unsigned how); /* rememb
 void rush_view_links(const rush_op *, const rush_value *in, rush_value *out); /* the results of a view are views of argument 0 */
 
 RUSH_PY int rush_saved_make(rush_saved *, rush_node *, rush_tensor *t, bool is_output, uint32_t slot, bool shape_only);
-rush_tensor *rush_saved_read(rush_saved *, rush_node *);         /* parked; checks the version */
-RUSH_PY rush_tensor *rush_saved_show(rush_saved *, rush_node *); /* the same for a program to look at: an output with its history whether gradients are recorded or not */
+/* Parked; checks the version. history: an output gets its own, for second derivatives or for a program that looks at it. */
+RUSH_PY rush_tensor *rush_saved_read(rush_saved *, rush_node *, bool history);
 RUSH_PY void rush_saved_free(rush_saved *);
 
 typedef struct rush_saved_hooks {       /* torch.autograd.graph.saved_tensors_hooks */

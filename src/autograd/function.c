@@ -87,8 +87,9 @@ rush_tensor *rush_node_attach(rush_node *node, int i, rush_tensor *t, unsigned h
         return apart;
     }
     if (dirty) {
-        if (rush_inplace_check(t, true)) return NULL;
         rush_version_bump(t);
+        RUSH_CHECK_NULL(!t->ag || !t->ag->requires_grad || t->ag->fn, RUSH_RUNTIME_ERROR, "a leaf Variable that requires grad has been used in an in-place operation.");
+        if (rush_inplace_check(t, true)) return NULL;
         return rush_rebase(t, node, i) ? NULL : t;
     }
     if (input || (t->ag && t->ag->requires_grad)) { /* given back as it came: an alias carries the history */
@@ -136,7 +137,7 @@ int rush_function_saved(rush_node *node, int i, rush_tensor **tensor)
         return rush_fail(RUSH_RUNTIME_ERROR, "Trying to backward through the graph a second time: the tensors that were saved for it are released. "
                          "Specify retain_graph=True if you need to backward through the graph a second time.");
     if (i < 0 || i >= c->nsaved) return rush_fail(RUSH_INDEX_ERROR, "%s saved %d tensors, number %d is not among them", c->function->name, c->nsaved, i);
-    *tensor = rush_saved_show(&c->saved[i], node);
+    *tensor = rush_saved_read(&c->saved[i], node, true);
     return rush_failed() ? -1 : 0;
 }
 

@@ -100,8 +100,7 @@ RUSH_HOT int rush_saved_make(rush_saved *s, rush_node *node, rush_tensor *t, boo
     return 0;
 }
 
-/* graph: a saved output is to have its history, for second derivatives or for who looks at it. */
-static rush_tensor *saved_read(rush_saved *s, rush_node *node, bool graph)
+rush_tensor *rush_saved_read(rush_saved *s, rush_node *node, bool history)
 {
     rush_tensor *t = s->t;
     if (RUSH_UNLIKELY(s->packed != NULL)) {
@@ -123,16 +122,13 @@ static rush_tensor *saved_read(rush_saved *s, rush_node *node, bool graph)
     }
     if (t && s->is_output && has_gradient(node->op, (int)s->slot, t)) {
         if (rush_is_watched(t)) t = T("detach", V(t)); /* by who looks: what is behind t is theirs */
-        else if (graph) t = rush_tensor_detach(t);
-        if (!t || !graph) return t;
+        else if (history) t = rush_tensor_detach(t);
+        if (!t || !history) return t;
         rush_node_output(node, (int)s->slot, t);
         if (!t->ag) return NULL; /* no memory */
     }
     return t;
 }
-
-rush_tensor *rush_saved_read(rush_saved *s, rush_node *node) { return saved_read(s, node, !(rush_now.mode & RUSH_MODE_NO_GRAD)); }
-rush_tensor *rush_saved_show(rush_saved *s, rush_node *node) { return saved_read(s, node, true); }
 
 void rush_saved_free(rush_saved *s)
 {
@@ -215,13 +211,14 @@ static int op_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
                "need to backward through the graph a second time or if you need to access saved tensors after calling backward.",
                op_name(node));
     rush_grads s = {.op = op, .in = in, .out = out, .g = g, .gin = grads, .glist = lists};
+    const bool graph = !(rush_now.mode & RUSH_MODE_NO_GRAD);
     int k = 0, e = 0;
     for (int i = 0; i < op->nargs; ++i) { /* edges and saved tensors are in the order of the arguments */
         in[i] = node->in[i];
         grads[i] = NULL;
         lists[i] = NULL;
         if (in[i].kind == RUSH_V_TENSOR) {
-            in[i].t = rush_saved_read(&node->saved[k++], node);
+            in[i].t = rush_saved_read(&node->saved[k++], node, graph);
             if (!in[i].t) return -1;
             if (wanted(node, node->edge[e++])) s.needs |= (uint64_t)1 << i;
         } else if (in[i].kind == RUSH_V_TENSORS) {
@@ -230,7 +227,7 @@ static int op_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
             if (!list || !lists[i]) return -1;
             memset(lists[i], 0, sizeof *list * in[i].n);
             for (uint32_t j = 0; j < in[i].n; ++j) {
-                list[j] = rush_saved_read(&node->saved[k++], node);
+                list[j] = rush_saved_read(&node->saved[k++], node, graph);
                 if (rush_failed()) return -1;
                 if (wanted(node, node->edge[e++])) s.needs |= (uint64_t)1 << i;
             }
@@ -243,7 +240,7 @@ static int op_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
     }
     for (int i = 0; i < op->nout; ++i) {
         out[i] = RUSH_NONE;
-        rush_tensor *t = op->saves_out >> i & 1 ? rush_saved_read(&node->saved[k++], node) : NULL;
+        rush_tensor *t = op->saves_out >> i & 1 ? rush_saved_read(&node->saved[k++], node, graph) : NULL;
         if (rush_failed()) return -1;
         if (!t && i < node->nout) t = node->shape[i];
         out[i] = rush_v_tensor(t);

@@ -16,13 +16,13 @@ def trained(case, size):
     return [float(v) for k, v in lines if k == "loss"], [float(v) for v in weights[0].split("\t")[1].split()]
 
 
-@pytest.mark.parametrize("case", ["mlp", "cnn", "unused", "hook", "no_sync"])
+@pytest.mark.parametrize("case", ["mlp", "cnn", "unused", "hook", "no_sync", "late_sync"])
 def test_ranks_train_as_one_process(case):
-    alone = trained("mlp" if case == "no_sync" else case, 1)
-    for size in (2,) if case in ("hook", "no_sync") else (2, 4):
+    alone = trained("mlp" if case.endswith("_sync") else case, 1)
+    for size in (2,) if case in ("hook", "no_sync", "late_sync") else (2, 4):
         losses, weights = trained(case, size)
         assert max(abs(a - b) for a, b in zip(weights, alone[1])) < 1e-6 and len(weights) == len(alone[1])
-        if case != "no_sync":  # which prints half a batch's
+        if not case.endswith("_sync"):  # which prints half a batch's
             assert max(abs(a - b) for a, b in zip(losses, alone[0])) < 1e-5 and len(losses) == 20
 
 

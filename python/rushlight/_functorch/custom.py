@@ -74,7 +74,8 @@ class _AtForward:
 
     @property
     def saved_tensors(self):
-        return self._node.__dict__.get("saved_for_forward") or self._node.saved_tensors
+        saved = self._node.saved_for_forward
+        return self._node.saved_tensors if saved is None else saved
 
 
 class _Pushed(torch.autograd.Function):

@@ -72,6 +72,10 @@ class BackwardCFunction(_FunctionBase, FunctionCtx, _HookMixin):
                                "only implement one of them.")
         return (vjp if vjp is not Function.vjp else backward)(self, *args)
 
+    @property
+    def clear_saved_tensors_on_access(self):
+        return self._forward_cls.clear_saved_tensors_on_access
+
     def apply_jvp(self, *args):
         return self._forward_cls.jvp(self, *args)
 
@@ -109,10 +113,38 @@ class _SingleLevelFunction(_FunctionBase, FunctionCtx, _HookMixin, metaclass=Fun
                                   "mode AD.")
 
 
+def _positional(cls, args, kwargs):
+    """The arguments of forward in their order; with defaults where the context is set up apart, which sees them all."""
+    import inspect
+    apart, code = cls.setup_context is not _SingleLevelFunction.setup_context, getattr(cls.forward, "__code__", None)
+    if apart and not kwargs and code is not None and len(args) >= code.co_argcount:
+        return args
+    signature = inspect.signature(cls.forward)
+    if apart:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        args, left = bound.args, bound.kwargs
+    else:
+        names = [p.name for p in list(signature.parameters.values())[1:] if p.kind == p.POSITIONAL_OR_KEYWORD]
+        args, left = list(args), dict(kwargs)
+        for name in names[:len(args)]:
+            if name in left:
+                raise TypeError(f"forward() got multiple values for argument '{name}'")
+        for name in names[len(args):]:
+            if left and name not in left and any(n in left for n in names):
+                raise TypeError(f"forward() missing required argument: '{name}' (position {len(args)})")
+            if name in left:
+                args.append(left.pop(name))
+    if left:
+        raise TypeError(f"forward() got an unexpected keyword argument '{next(iter(left))}'")
+    return args
+
+
 class Function(_SingleLevelFunction):
     """Base of custom operations: static methods forward(ctx, *inputs) and backward(ctx, *gradients)."""
 
     generate_vmap_rule = False
+    clear_saved_tensors_on_access = False  # whether ctx.saved_tensors may be read once, which lets go of them
 
     def __init__(self, *args, **kwargs):
         import warnings
@@ -132,15 +164,12 @@ class Function(_SingleLevelFunction):
     @classmethod
     def apply(cls, *args, **kwargs):
         """Run it; what happens to the result is recorded."""
+        if kwargs or cls.setup_context is not _SingleLevelFunction.setup_context:
+            args = _positional(cls, args, kwargs)
         if traces and not traces[-1].tracer.hidden:
-            return traces[-1].tracer.function(cls, args, functools.partial(cls.apply, *args, **kwargs))
+            return traces[-1].tracer.function(cls, args, functools.partial(cls.apply, *args))
         if _pending.open and _pending.waits():
-            return _pending.alone("a Function of autograd stands in no graph", cls.apply, args, kwargs, real=False)
-        if cls.setup_context is not _SingleLevelFunction.setup_context and kwargs:
-            import inspect
-            bound = inspect.signature(cls.forward).bind(*args, **kwargs)
-            bound.apply_defaults()
-            args, kwargs = bound.args, {}
+            return _pending.alone("a Function of autograd stands in no graph", cls.apply, args, {}, real=False)
         if _below is not None and any(isinstance(a, _below.NestedBase) for a in args):
             return _below.apply_function(cls, args)
         if _functorch.levels:
@@ -149,7 +178,7 @@ class Function(_SingleLevelFunction):
         if _functorch.forward[0] and cls.jvp is not Function.jvp:
             from rushlight._functorch import custom
             return custom.remember(super().apply(*args), args)
-        return super().apply(*args, **kwargs)
+        return super().apply(*args)
 
     @staticmethod
     def _compiled_autograd_key(ctx):

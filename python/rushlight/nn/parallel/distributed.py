@@ -136,6 +136,11 @@ class DistributedDataParallel(Module):
     def broadcast_buffers(self, value):
         self.forward_sync_buffers = value
 
+    @property
+    def reducer(self):
+        """What averages: reducer.prepare_for_backward([]) lets a backward pass average what others before it accumulated."""
+        return self._reducer
+
     def _make_reducer(self, buckets=None):
         first = min(1 << 20, self.bucket_bytes_cap) or 1
         self._reducer = _C._Reducer(self.process_group._group, tuple(self._parameters_of_ddp), float(first), float(self.bucket_bytes_cap or 1),
