@@ -80,6 +80,11 @@ SUITES = {
     "xitorch": ("xitorch+xitorch", ".", ["xitorch/_tests"]),
     "pykeen": ("pykeen+pykeen", ".", ["tests"]),
     "forecasting": ("sktime+pytorch-forecasting", ".", ["tests"]),
+    "lightly": ("lightly-ai+lightly", ".", ["tests", "--ignore=tests/api", "--ignore=tests/api_workflow", "--ignore=tests/cli"]),
+    "torchio": ("fepegar+torchio", ".", ["tests"]),
+    "litgpt": ("Lightning-AI+litgpt", ".", ["tests"]),
+    "quanto": ("huggingface+optimum-quanto", ".", ["tests"]),
+    "composer": ("mosaicml+composer", ".", ["tests"]),
     "torchao": ("pytorch+ao", ".", ["test/quantization", "test/core", "test/dtypes", "--ignore=test/quantization/pt2e"]),
 }
 ALWAYS = ["-p", "no:cacheprovider", "-p", "no:randomly", "-q", "--tb=short", "--timeout=%d", "--continue-on-collection-errors", "-p", "suites"]

@@ -3,6 +3,7 @@
 The extension's module finds them here when it has no such name of its own.
 """
 import enum
+import operator
 import sys
 
 from rushlight import _C
@@ -30,10 +31,27 @@ _GRAPH = ("AnyType AwaitType Block BoolType ClassType ComplexType DeviceObjType 
           "NoneType NumberType OptionalType PyObjectType RRefType StreamObjType StringType SymBoolType SymIntType TensorType TupleType Type UnionType Use Value").split()
 
 
+# What has a public name besides.
+_PUBLIC = {
+    "_cpu": "cpu", "_get_cpu_capability": "backends.cpu.get_cpu_capability", "set_flush_denormal": "set_flush_denormal",
+    "_get_deterministic_algorithms": "are_deterministic_algorithms_enabled", "_set_deterministic_algorithms": "use_deterministic_algorithms",
+    "_get_deterministic_algorithms_warn_only": "is_deterministic_algorithms_warn_only_enabled",
+    "_get_warnAlways": "is_warn_always_enabled", "_set_warnAlways": "set_warn_always",
+    "_get_float32_matmul_precision": "get_float32_matmul_precision", "_set_float32_matmul_precision": "set_float32_matmul_precision",
+    "_get_flash_sdp_enabled": "backends.cuda.flash_sdp_enabled", "_set_sdp_use_flash": "backends.cuda.enable_flash_sdp",
+    "_get_math_sdp_enabled": "backends.cuda.math_sdp_enabled", "_set_sdp_use_math": "backends.cuda.enable_math_sdp",
+    "_get_mem_efficient_sdp_enabled": "backends.cuda.mem_efficient_sdp_enabled", "_set_sdp_use_mem_efficient": "backends.cuda.enable_mem_efficient_sdp",
+    "_get_cudnn_sdp_enabled": "backends.cuda.cudnn_sdp_enabled", "_set_sdp_use_cudnn": "backends.cuda.enable_cudnn_sdp",
+    "_cuda_getDeviceCount": "cuda.device_count", "_cuda_emptyCache": "cuda.empty_cache", "_SDPBackend": "nn.attention.SDPBackend",
+    "_SDPAParams": "backends.cuda.SDPAParams", "Stream": "Stream", "Event": "Event", "_infer_size": "broadcast_shapes", "_data_address": "Tensor.data_ptr",
+    "_group_tensors_by_device_and_dtype": "utils._foreach_utils._group_tensors_by_device_and_dtype",
+}
+
+
 def __getattr__(name):
-    if name == "_cpu":  # what the processor has
-        import rushlight.cpu
-        return rushlight.cpu
+    if name in _PUBLIC:
+        import rushlight
+        return operator.attrgetter(_PUBLIC[name])(rushlight)
     if name in _GRAPH:
         from rushlight.jit import _graph
         return getattr(_graph, name)
@@ -254,7 +272,7 @@ def _false(*args, **kwargs):
 _SETTINGS = ("_jit_set_texpr_fuser_enabled _jit_set_profiling_mode _jit_set_profiling_executor _jit_override_can_fuse_on_cpu "
              "_jit_override_can_fuse_on_gpu _jit_set_nvfuser_enabled _jit_set_bailout_depth _jit_set_num_profiled_runs "
              "_jit_set_fusion_strategy _jit_set_nvfuser_single_node_mode _debug_set_fusion_group_inlining _jit_set_emit_hooks "
-             "_set_backcompat_broadcast_warn _set_backcompat_keepdim_warn _set_warnAlways _set_deterministic_algorithms "
+             "_set_backcompat_broadcast_warn _set_backcompat_keepdim_warn "
              "_set_deterministic_fill_uninitialized_memory _clear_caching_allocator _cuda_clearCublasWorkspaces "
              "_set_mkldnn_enabled _set_graph_executor_optimize "
              "_set_math_sdp_allow_fp16_bf16_reduction _jit_set_nvfuser_guard_mode").split()
@@ -262,7 +280,7 @@ for _name in _SETTINGS:
     globals()[_name] = _nothing
 for _name in ("_cuda_isInBadFork _cuda_init _is_any_autocast_enabled "
               "_jit_texpr_fuser_enabled _get_deterministic_fill_uninitialized_memory _functorch_in_tree "
-              "_is_alias_of _jit_can_fuse_on_cpu _jit_can_fuse_on_gpu _has_kleidiai _has_mkldnn _is_key_in_tls _supported_qengines").split():
+              "_is_alias_of _jit_can_fuse_on_cpu _jit_can_fuse_on_gpu _has_kleidiai _has_mkldnn _is_key_in_tls _supported_qengines _mps_is_available _mps_is_on_macos_or_newer").split():
     globals()[_name] = _false
 
 

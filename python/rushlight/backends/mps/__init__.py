@@ -1,4 +1,5 @@
 """torch.backends.mps"""
+from rushlight import _C
 
 __all__ = ["is_built", "is_available", "is_macos13_or_newer", "is_macos_or_newer", "get_name", "get_core_count"]
 
@@ -8,11 +9,11 @@ def is_built():
 
 
 def is_available():
-    return False
+    return _C._mps_is_available()
 
 
 def is_macos_or_newer(major, minor):
-    return False
+    return _C._mps_is_on_macos_or_newer(major, minor)
 
 
 def is_macos13_or_newer(minor=0):
