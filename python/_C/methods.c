@@ -141,12 +141,6 @@ static PyObject *is_set_to(PyObject *self, PyObject *other)
                            !memcmp(a->stride, b->stride, sizeof *a->stride * a->ndim));
 }
 
-static PyObject *is_same_size(PyObject *self, PyObject *other)
-{
-    rush_tensor *b = py_need_tensor(other, "is_same_size(): argument 'other' (position 1)");
-    return b ? PyBool_FromLong(rush_same_sizes(self_of(self), b)) : NULL;
-}
-
 static PyObject *is_floating_point(PyObject *self, PyObject *unused) { return PyBool_FromLong(rush_dtypes[self_of(self)->dtype].category == 2); }
 static PyObject *is_complex(PyObject *self, PyObject *unused) { return PyBool_FromLong(rush_dtypes[self_of(self)->dtype].category == 3); }
 static PyObject *is_signed(PyObject *self, PyObject *unused)
@@ -324,7 +318,6 @@ PyMethodDef py_tensor_methods[] = {
     {"_use_count", use_count, METH_NOARGS, "How many references the library counts."},
     {"is_contiguous", (PyCFunction)(void (*)(void))is_contiguous, METH_VARARGS | METH_KEYWORDS, "Do the elements lie in memory in the order of the indices?"},
     {"is_set_to", is_set_to, METH_O, "Is it the same memory in the same shape?"},
-    {"is_same_size", is_same_size, METH_O, "Are the sizes the same?"},
     {"is_floating_point", is_floating_point, METH_NOARGS, "Is the dtype a real floating point type?"},
     {"is_complex", is_complex, METH_NOARGS, "Is the dtype complex?"},
     {"is_signed", is_signed, METH_NOARGS, "Is the dtype signed?"},

@@ -363,7 +363,7 @@ static int publish_properties(const PyGetSetDef *def)
 static int publish_functions(PyObject *module)
 {
     static const char *const names[] = {"numel", "is_complex", "is_floating_point", "is_signed", "is_nonzero", "is_inference", "is_conj", "is_neg",
-                                        "is_same_size", "is_distributed", "nonzero", "get_device", "detach", "detach_", "_is_zerotensor"};
+                                        "is_distributed", "nonzero", "get_device", "detach", "detach_", "_is_zerotensor"};
     PyObject *space = PyObject_GetAttrString(module, "_VariableFunctions");
     int failed = space ? 0 : -1;
     for (size_t i = 0; !failed && i < RUSH_COUNT(names); ++i)

@@ -192,7 +192,8 @@ static void print_body(const rush_op *op, const char *how)
 }
 
 /* Methods in C++, for which Python has something else. */
-static const char *const more_methods[] = {"to", "alias", "type_as", "slice", "nonzero", "is_nonzero", "mT", "mH", "matrix_H", "numpy_T"};
+static const char *const more_methods[] = {"to", "alias", "type_as", "slice", "nonzero", "is_nonzero", "mT", "mH", "matrix_H", "numpy_T",
+                                           "__and__", "__or__", "__xor__", "__lshift__", "__rshift__"};
 
 static bool ends_with_line(const rush_op *op) { return op->base[strlen(op->base) - 1] == '_'; }
 

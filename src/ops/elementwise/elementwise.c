@@ -394,6 +394,16 @@ static rush_op op_equal = {
     .schema = "equal(Tensor self, Tensor other) -> bool", .method = RUSH_METHOD, .doc = "Same size and same elements?", .run = equal_run, .flags = RUSH_NO_GRAD,
 };
 
+static int same_size_run(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    out[0] = rush_v_bool(rush_same_sizes(in[0].t, in[1].t));
+    return 0;
+}
+static rush_op op_is_same_size = {
+    .schema = "is_same_size(Tensor self, Tensor other) -> bool", .method = RUSH_METHOD, .doc = "Same size?", .run = same_size_run,
+    .flags = RUSH_NO_GRAD | RUSH_CROSS_DEVICE | RUSH_ANY_LAYOUT,
+};
+
 /* log of the multivariate gamma function: a sum of lgamma over p halves */
 static int mvlgamma_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
@@ -413,7 +423,7 @@ static rush_op op_multigammaln = {.schema = "special_multigammaln(Tensor self, i
 RUSH_FAMILY(elementwise, &op_clamp, &op_clamp_tensor, &op_clamp_min, &op_clamp_min_tensor, &op_clamp_max, &op_clamp_max_tensor,
             &op_div_tensor_mode, &op_div_scalar_mode, &op_divide_tensor_mode, &op_divide_scalar_mode,
             &op_where, &op_where_other, &op_where_self, &op_where_scalar, &op_nan_to_num, &op_round_decimals, &op_special_round,
-            &op_frexp, &op_float_power, &op_float_power_scalar, &op_float_power_self, &op_ldexp, &op_isclose, &op_all_true, &op_allclose, &op_equal, &op_mvlgamma, &op_multigammaln)
+            &op_frexp, &op_float_power, &op_float_power_scalar, &op_float_power_self, &op_ldexp, &op_isclose, &op_all_true, &op_allclose, &op_equal, &op_is_same_size, &op_mvlgamma, &op_multigammaln)
 
 __attribute__((constructor(930))) static void register_late(void)
 {
