@@ -195,7 +195,7 @@ static void print_body(const rush_op *op, const char *how)
 static const char *const more_methods[] = {"to", "alias", "type_as", "slice", "nonzero", "is_nonzero", "mT", "mH", "matrix_H", "numpy_T",
                                            "__and__", "__or__", "__xor__", "__lshift__", "__rshift__"};
 
-static bool ends_with_line(const rush_op *op) { return op->base[strlen(op->base) - 1] == '_'; }
+static bool ends_with_line(const rush_op *op) { return strncmp(op->base, "__", 2) && op->base[strlen(op->base) - 1] == '_'; }
 
 static bool is_method(const rush_op *op, unsigned which)
 {

@@ -232,6 +232,7 @@ static void messages()
     SAME(said([&] { a.to(torch::kInt).requires_grad_(); }), "Only Tensors of floating point and complex dtype can require gradients");
     SAME(said([&] { (void)torch::Device("cpu:a"); }), "Invalid device string: 'cpu:a'");
     SAME(said([&] { (void)torch::Device("cuda:"); }), "Invalid device string: 'cuda:'");
+    SAME(torch::tensor({12, 240}).__and__(0xF0).__rshift__(4).equal(torch::tensor({0, 15})), true);
     SAME(said([&] { TORCH_CHECK_LT(2, 1); }), "Check failed: 2 < 1 (2 vs. 1). ");
     SAME(said([&] { TORCH_INTERNAL_ASSERT(a.dim() == 3, "told"); }).rfind("a.dim() == 3 INTERNAL ASSERT FAILED at \"", 0), 0u);
     SAME(none.sizes().vec() == std::vector<int64_t>{0} && none.dim() == 1 && !none.numel() && !none.is_cpu() && !none.requires_grad() && none.is_contiguous(), true);
