@@ -120,6 +120,7 @@ static void outlive(context *x, rush_node *node)
     x->next = py_next_functions(node);
     if (!x->saved || x->released) return;
     x->released = true;
+    if (rush_failed()) return; /* the nodes of a call that failed: its error is still to be told */
     for (int i = 0; i < x->nsaved; ++i)
         if (x->saved[i].packed) return;
     PyObject *saved = saved_values(x, false); /* an output's history would be the node that ends */
