@@ -186,14 +186,23 @@ static PyObject *attach(context *x, PyObject *args, PyObject *out, int i, unsign
     return Py_TYPE(out) == py_Tensor || !recorded ? py_wrap(result) : py_wrap_as(Py_TYPE(out), result);
 }
 
+static int are_tensors(PyObject *tuple, bool or_none, PyObject *error, const char *wrong)
+{
+    for (Py_ssize_t i = 0; tuple && i < PyTuple_GET_SIZE(tuple); ++i) {
+        PyObject *item = PyTuple_GET_ITEM(tuple, i);
+        if (!py_is_tensor(item) && !(or_none && item == Py_None)) return PyErr_Format(error, "%s, but argument %zd is of type %s", wrong, i, Py_TYPE(item)->tp_name), -1;
+    }
+    return 0;
+}
+
 static int save(context *x, PyObject *results)
 {
     Py_ssize_t n = x->to_save ? PyTuple_GET_SIZE(x->to_save) : 0;
     if (!n) return 0;
+    if (are_tensors(x->to_save, true, PyExc_TypeError, "save_for_backward can only save variables")) return -1;
     if (!(x->saved = rush_calloc((size_t)n, sizeof *x->saved))) return py_raise_int();
     for (Py_ssize_t i = 0; i < n; ++i) {
         PyObject *item = PyTuple_GET_ITEM(x->to_save, i);
-        if (item != Py_None && !py_is_tensor(item)) return PyErr_Format(PyExc_TypeError, "save_for_backward can only save variables, but argument %zd is of type %s", i, Py_TYPE(item)->tp_name), -1;
         bool output = false;
         uint32_t slot = 0;
         for (Py_ssize_t k = 0; item != Py_None && k < PyTuple_GET_SIZE(results); ++k)
@@ -205,20 +214,14 @@ static int save(context *x, PyObject *results)
     return 0;
 }
 
-static int are_tensors(PyObject *tuple, const char *wrong)
-{
-    for (Py_ssize_t i = 0; tuple && i < PyTuple_GET_SIZE(tuple); ++i)
-        if (!py_is_tensor(PyTuple_GET_ITEM(tuple, i))) return PyErr_Format(PyExc_RuntimeError, "%s, but argument %zd is of type %s", wrong, i, Py_TYPE(PyTuple_GET_ITEM(tuple, i))->tp_name), -1;
-    return 0;
-}
-
 static PyObject *finish(context *x, PyObject *args, PyObject *result, rush_node *node)
 {
     bool single = !PyTuple_Check(result);
     PyObject *outs = single ? PyTuple_Pack(1, result) : py_ref(result), *final = NULL;
     if (!outs || as_tuple(&x->to_save) || as_tuple(&x->dirty) || as_tuple(&x->non_differentiable)) goto fail;
     Py_ssize_t n = PyTuple_GET_SIZE(outs);
-    if (are_tensors(x->dirty, "mark_dirty can only accept variables") || are_tensors(x->non_differentiable, "mark_non_differentiable only accepts variable arguments")) goto fail;
+    if (are_tensors(x->dirty, false, PyExc_RuntimeError, "mark_dirty can only accept variables") ||
+        are_tensors(x->non_differentiable, false, PyExc_RuntimeError, "mark_non_differentiable only accepts variable arguments")) goto fail;
     for (Py_ssize_t i = 0; x->dirty && i < PyTuple_GET_SIZE(x->dirty); ++i)
         if (!contains(outs, PyTuple_GET_ITEM(x->dirty, i))) {
             PyErr_SetString(PyExc_RuntimeError, "Some elements marked as dirty during the forward method were not returned as output. "
@@ -390,38 +393,6 @@ static void context_dealloc(PyObject *self)
 
 rush_node *py_context_node(PyObject *x) { return PyObject_TypeCheck(x, &type_context) ? ((context *)x)->node : NULL; }
 
-static PyObject *save_for_backward(PyObject *self, PyObject *args)
-{
-    Py_INCREF(args);
-    Py_XSETREF(((context *)self)->to_save, args);
-    Py_RETURN_NONE;
-}
-static PyObject *save_for_forward(PyObject *self, PyObject *args)
-{
-    Py_INCREF(args);
-    Py_XSETREF(((context *)self)->saved_for_forward, args);
-    Py_RETURN_NONE;
-}
-static PyObject *mark_dirty(PyObject *self, PyObject *args)
-{
-    Py_INCREF(args);
-    Py_XSETREF(((context *)self)->dirty, args);
-    Py_RETURN_NONE;
-}
-static PyObject *mark_non_differentiable(PyObject *self, PyObject *args)
-{
-    Py_INCREF(args);
-    Py_XSETREF(((context *)self)->non_differentiable, args);
-    Py_RETURN_NONE;
-}
-static PyObject *set_materialize(PyObject *self, PyObject *value)
-{
-    int on = PyObject_IsTrue(value);
-    if (on < 0) return NULL;
-    ((context *)self)->materialize = on;
-    Py_RETURN_NONE;
-}
-
 static PyObject *get_saved(PyObject *self, void *unused)
 {
     context *x = (context *)self;
@@ -448,55 +419,17 @@ static PyObject *get_needs(PyObject *self, void *unused)
     PyObject *needs = ((context *)self)->needs;
     return needs ? py_ref(needs) : PyErr_Format(PyExc_AttributeError, "needs_input_grad");
 }
-static int set_needs(PyObject *self, PyObject *value, void *unused)
+/* What is kept at an offset into the context; None where nothing is. */
+static PyObject *get_kept(PyObject *self, void *offset)
 {
-    Py_XINCREF(value);
-    Py_XSETREF(((context *)self)->needs, value);
-    return 0;
-}
-static PyObject *get_to_save(PyObject *self, void *unused)
-{
-    PyObject *x = ((context *)self)->to_save;
+    PyObject *x = *(PyObject **)((char *)self + (size_t)offset);
     return py_ref(x ? x : Py_None);
 }
-static int set_to_save(PyObject *self, PyObject *value, void *unused)
+static int set_kept(PyObject *self, PyObject *value, void *offset)
 {
     Py_XINCREF(value);
-    Py_XSETREF(((context *)self)->to_save, value);
+    Py_XSETREF(*(PyObject **)((char *)self + (size_t)offset), value);
     return 0;
-}
-static PyObject *get_dirty(PyObject *self, void *unused)
-{
-    PyObject *x = ((context *)self)->dirty;
-    return py_ref(x ? x : Py_None);
-}
-static int set_dirty(PyObject *self, PyObject *value, void *unused)
-{
-    Py_XINCREF(value);
-    Py_XSETREF(((context *)self)->dirty, value);
-    return 0;
-}
-static PyObject *get_fixed(PyObject *self, void *unused)
-{
-    PyObject *x = ((context *)self)->non_differentiable;
-    return py_ref(x ? x : Py_None);
-}
-static int set_fixed(PyObject *self, PyObject *value, void *unused)
-{
-    Py_XINCREF(value);
-    Py_XSETREF(((context *)self)->non_differentiable, value);
-    return 0;
-}
-static int set_saved_for_forward(PyObject *self, PyObject *value, void *unused)
-{
-    Py_XINCREF(value);
-    Py_XSETREF(((context *)self)->saved_for_forward, value);
-    return 0;
-}
-static PyObject *get_saved_for_forward(PyObject *self, void *unused)
-{
-    PyObject *x = ((context *)self)->saved_for_forward;
-    return py_ref(x ? x : Py_None);
 }
 static PyObject *get_next(PyObject *self, void *unused)
 {
@@ -509,18 +442,11 @@ static PyObject *get_input_metadata(PyObject *self, void *unused)
     return x->node ? py_input_metadata(x->node) : PyList_New(0);
 }
 static PyObject *yes(PyObject *self, void *unused) { Py_RETURN_TRUE; }
-static PyObject *get_materialize(PyObject *self, void *unused) { return PyBool_FromLong(((context *)self)->materialize); }
 static int put_materialize(PyObject *self, PyObject *value, void *unused)
 {
     int on = value ? PyObject_IsTrue(value) : -1;
     if (on >= 0) ((context *)self)->materialize = on;
     return on < 0 ? -1 : 0;
-}
-static PyObject *get_metadata(PyObject *self, void *unused)
-{
-    context *x = (context *)self;
-    if (!x->metadata && !(x->metadata = PyDict_New())) return NULL;
-    return py_ref(x->metadata);
 }
 static PyObject *context_name(PyObject *self, PyObject *unused) { return PyUnicode_FromString(Py_TYPE(self)->tp_name); }
 static PyObject *context_seq(PyObject *self, PyObject *unused)
@@ -540,11 +466,6 @@ static PyObject *register_prehook(PyObject *self, PyObject *f) { return hook(sel
 
 static PyMethodDef context_methods[] = {
     {"apply", (PyCFunction)(void (*)(void))function_apply, METH_FASTCALL | METH_CLASS, "Runs forward and records it."},
-    {"save_for_backward", save_for_backward, METH_VARARGS, "Keeps tensors for backward, where they are ctx.saved_tensors."},
-    {"save_for_forward", save_for_forward, METH_VARARGS, "Keeps tensors for jvp."},
-    {"mark_dirty", mark_dirty, METH_VARARGS, "These arguments were changed in place."},
-    {"mark_non_differentiable", mark_non_differentiable, METH_VARARGS, "These results take no part in gradients."},
-    {"set_materialize_grads", set_materialize, METH_O, "Are gradients that are zero given as tensors (the default) or as None?"},
     {"name", context_name, METH_NOARGS, "The name of the node."},
     {"_sequence_nr", context_seq, METH_NOARGS, NULL},
     {"register_hook", register_hook, METH_O, "register_hook(f): f(grad_inputs, grad_outputs) is called after the node ran."},
@@ -554,16 +475,16 @@ static PyMethodDef context_methods[] = {
 static PyGetSetDef context_getset[] = {
     {"saved_tensors", get_saved, NULL, "What save_for_backward kept."},
     {"saved_variables", get_saved, NULL, NULL},
-    {"needs_input_grad", get_needs, set_needs, "Per argument of forward: is its gradient wanted?"},
-    {"to_save", get_to_save, set_to_save, NULL},
-    {"saved_for_forward", get_saved_for_forward, set_saved_for_forward, NULL},
-    {"dirty_tensors", get_dirty, set_dirty, NULL},
-    {"non_differentiable", get_fixed, set_fixed, NULL},
+    {"needs_input_grad", get_needs, set_kept, "Per argument of forward: is its gradient wanted?", (void *)offsetof(context, needs)},
+    {"to_save", get_kept, set_kept, "What save_for_backward was given.", (void *)offsetof(context, to_save)},
+    {"saved_for_forward", get_kept, set_kept, "What save_for_forward was given.", (void *)offsetof(context, saved_for_forward)},
+    {"dirty_tensors", get_kept, set_kept, "What mark_dirty was given.", (void *)offsetof(context, dirty)},
+    {"non_differentiable", get_kept, set_kept, "What mark_non_differentiable was given.", (void *)offsetof(context, non_differentiable)},
     {"next_functions", get_next, NULL, "The nodes that its gradients go to."},
     {"_input_metadata", get_input_metadata, NULL, "Shapes and dtypes of the results."},
     {"requires_grad", yes, NULL, NULL},
-    {"materialize_grads", get_materialize, put_materialize, NULL},
-    {"metadata", get_metadata, NULL, "A dictionary for the user."},
+    {"materialize_grads", NULL, put_materialize, NULL},
+    {"metadata", py_dict_at, NULL, "A dictionary for the user.", (void *)offsetof(context, metadata)},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL},
     {NULL},
 };

@@ -205,6 +205,7 @@ PyObject *py_legacy_make(PyTypeObject *cls, int dtype, rush_device, PyObject *ar
 PyObject *py_legacy_sparse(int dtype, PyObject *args);
 int py_legacy_dtype(const char *name);           /* "FloatTensor" -> RUSH_F32; -1 */
 PyObject *py_next_functions(rush_node *);
+PyObject *py_dict_at(PyObject *self, void *offset); /* the getter of a dictionary that is kept there, made at the first look */
 /* What stands at an edge of the graph (GradientEdge: a node, the number of its result): the leaf, or a tensor of the scope that has no
  * memory. NULL: that is none, or an exception. */
 rush_tensor *py_tensor_at_edge(PyObject *);

@@ -101,11 +101,10 @@ static PyObject *node_seq(PyObject *self, PyObject *unused) { return PyLong_From
 static PyObject *node_hook(PyObject *self, PyObject *f) { return py_node_register(NODE(self), f, false); }
 static PyObject *node_prehook(PyObject *self, PyObject *f) { return py_node_register(NODE(self), f, true); }
 
-static PyObject *get_metadata(PyObject *self, void *unused)
+PyObject *py_dict_at(PyObject *self, void *offset)
 {
-    node_object *x = (node_object *)self;
-    if (!x->metadata && !(x->metadata = PyDict_New())) return NULL;
-    return py_ref(x->metadata);
+    PyObject **slot = (PyObject **)((char *)self + (size_t)offset);
+    return *slot || (*slot = PyDict_New()) ? py_ref(*slot) : NULL;
 }
 
 PyObject *py_next_functions(rush_node *node)
@@ -295,7 +294,7 @@ static PyMethodDef node_methods[] = {
 };
 static PyGetSetDef node_getset[] = {
     {"next_functions", get_next, NULL, "The nodes that its gradients go to, each with the number of the result there."},
-    {"metadata", get_metadata, NULL, "A dictionary for the user."},
+    {"metadata", py_dict_at, NULL, "A dictionary for the user.", (void *)offsetof(node_object, metadata)},
     {"_input_metadata", get_input_metadata, NULL, NULL},
     {NULL},
 };

@@ -101,7 +101,6 @@ static inline bool rush_refs_drop(atomic_int *refs)
  * Memory is not zeroed. NULL and a RUSH_MEMORY_ERROR when there is none. `size` is given back on free. */
 void *rush_small_alloc(size_t size);
 void rush_small_free(void *, size_t size);
-/* Named, counted malloc for everything else; NULL and an error when there is none. */
 /* Thread-local variables are for a few bytes: one library's are all static once one of them is quick, and glibc leaves some
  * 1,600 bytes of that to all libraries that a process opens late, Python's extensions among them. What is larger comes from
  * these. Room for a few words in a message, RUSH_WORDS bytes; the same room comes again at the eighth call in a thread. */
@@ -110,6 +109,7 @@ char *rush_words(void);
 /* Zeros at first, this thread's until it ends. NULL: it was never asked for with a size, or there is no memory; no error is set. */
 typedef enum rush_thread_room { RUSH_ROOM_STREAMS, RUSH_ROOM_WRITERS, RUSH_ROOMS } rush_thread_room;
 void *rush_of_thread(rush_thread_room, size_t size);
+/* Named, counted malloc for everything else; NULL and an error when there is none. */
 RUSH_PY void *rush_malloc(size_t size);
 RUSH_PY void *rush_calloc(size_t n, size_t size);
 RUSH_PY void *rush_realloc(void *, size_t size);

@@ -131,10 +131,10 @@ def _positional(cls, args, kwargs):
             if name in left:
                 raise TypeError(f"forward() got multiple values for argument '{name}'")
         for name in names[len(args):]:
-            if left and name not in left and any(n in left for n in names):
-                raise TypeError(f"forward() missing required argument: '{name}' (position {len(args)})")
             if name in left:
                 args.append(left.pop(name))
+            elif not left.keys().isdisjoint(names):
+                raise TypeError(f"forward() missing required argument: '{name}' (position {len(args)})")
     if left:
         raise TypeError(f"forward() got an unexpected keyword argument '{next(iter(left))}'")
     return args
