@@ -5,7 +5,7 @@
 
 NAME keeps the tests whose name contains one of them. The C tests run once more with the kernels of each lower instruction
 set that was compiled, and once without oneDNN. The Python tests run in a virtual environment inside the build directory, made on first use with
-NumPy and pytest, as many files at a time as there are processors (pytest-xdist), or in one process where NAME is given. With --sanitized the C tests run again with allocations that fail (tests/c/suite/suite.h), and what the
+NumPy and pytest, one file more at a time than there are processors (pytest-xdist), since much of it is waiting, or in one process where NAME is given. With --sanitized the C tests run again with allocations that fail (tests/c/suite/suite.h), and what the
 sanitizers report fails the Python tests.
 """
 import argparse
@@ -107,7 +107,7 @@ def python_tests(build, names, sanitized, log):
     command = [python, "-m", "pytest", "-q", "--tb=short", "--no-header", f"--junitxml={report}", "tests/python"]
     if sanitized:
         command += UNSANITIZED
-    command += ["-k", " or ".join(names)] if names else ["-n", str(os.cpu_count() or 1), "--dist", "loadfile"]
+    command += ["-k", " or ".join(names)] if names else ["-n", str((os.cpu_count() or 1) + 1), "--dist", "loadfile", "--no-loadscope-reorder"]
     done = subprocess.run([str(c) for c in command], env=env, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
     if done.returncode == 5:  # nothing of that name
         return 0, 0

@@ -74,6 +74,21 @@ static bool left_out(const rush_op *op, const rush_value *in, int i)
     return is_default(&op->args[i], &in[i]) && !(py_tracing() && py_holds_traced(&in[i], i));
 }
 
+/* What is written, by the names that the form with out= has for it. */
+static int written_arguments(const rush_op *op, const rush_value *out, PyObject *kwargs)
+{
+    PyObject *f = py_overload_of(op, RUSH_FORM_OUT), *names = f ? PyObject_GetAttrString(f, "_out_names") : NULL;
+    int failed = names && PyTuple_Check(names) && PyTuple_GET_SIZE(names) == op->nout ? 0 : -1;
+    if (failed && !PyErr_Occurred()) PyErr_Format(PyExc_RuntimeError, "%s: its form with out= writes something else than its results", op->name);
+    for (int i = 0; !failed && i < op->nout; ++i) {
+        PyObject *x = py_from_value(&out[i]);
+        failed = x ? PyDict_SetItem(kwargs, PyTuple_GET_ITEM(names, i), x) : -1;
+        Py_XDECREF(x);
+    }
+    Py_XDECREF(names);
+    return failed;
+}
+
 /* As PyTorch hands them over: positions as far as they differ from their defaults, keywords that do. */
 int py_watch_arguments(rush_form form, const rush_op *op, const rush_value *in, const rush_value *out, PyObject **args, PyObject **kwargs)
 {
@@ -92,13 +107,7 @@ int py_watch_arguments(rush_form form, const rush_op *op, const rush_value *in, 
         else Py_DECREF(x);
     }
     if (!*args || !*kwargs) return -1;
-    for (int i = 0; form == RUSH_FORM_OUT && i < op->nout; ++i) {
-        PyObject *x = py_from_value(&out[i]);
-        const char *name = op->nout == 1 ? "out" : op->out_names[i] ? op->out_names[i] : "out";
-        if (!x || PyDict_SetItemString(*kwargs, name, x)) return Py_XDECREF(x), -1;
-        Py_DECREF(x);
-    }
-    return 0;
+    return form == RUSH_FORM_OUT ? written_arguments(op, out, *kwargs) : 0;
 }
 
 /* Tensors whose classes answer for themselves; a class once, subclasses before their bases. */

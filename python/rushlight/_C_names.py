@@ -377,19 +377,11 @@ class _distributed_rpc:
 
 def _get_schema(name, overload):
     """The schema of one overload of an operation, as an object."""
-    from rushlight._library import schema
-    name = name.removeprefix("aten::")
-    texts = list(_C._schemas(name))
-    if not texts and name.endswith("_"):  # the form in place, derived from the record
-        for text in _C._schemas(name[:-1]):
-            head, args = text.split("(", 1)
-            args = args.replace("Tensor self", "Tensor(a!) self", 1).rpartition("->")[0]
-            texts.append(name + head[len(name) - 1:] + "(" + args + "-> Tensor(a!)")
-    for text in texts:
-        parsed = schema.parse_schema(text if "::" in text.partition("(")[0] else "aten::" + text)
-        if parsed.overload_name == overload:
-            return parsed
-    raise RuntimeError("Found no matching schema of %s.%s" % (name, overload))
+    from rushlight import _ops
+    schema, _ = _ops._form(name, overload)
+    if schema is None:
+        raise RuntimeError("Found no matching schema of %s.%s" % (name, overload))
+    return schema
 
 
 def parse_schema(text):

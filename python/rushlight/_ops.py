@@ -4,6 +4,7 @@ torch.ops.aten.add is a packet; called, it chooses the overload by the arguments
 overload. Operators of the library come from the extension's registry, those of programs from torch.library.
 """
 import ctypes
+import functools
 import os
 import sys
 import types
@@ -74,6 +75,11 @@ class OpOverload(OperatorBase):
         self.__qualname__ = self._name
         self.__annotations__ = {}
 
+    @functools.cached_property
+    def _out_names(self):
+        """What the form with out= writes."""
+        return tuple(a.name for a in self._schema.arguments if a.is_out)
+
     @property
     def namespace(self):
         return self._schema.name.split("::")[0]
@@ -143,26 +149,43 @@ def _overload_of(name, form):
     """The OpOverload of a record of the library; form 1: its in-place form, 2: the one with out=."""
     name, _, overload = name.partition(".")
     namespace, _, base = name.rpartition("::")
-    if form == 1:
-        base += "_"
-    elif form == 2:
-        overload = "out" if overload in ("", "Tensor") else overload + "_out"
-    return _find_overload(namespace or "aten", base, overload or "default")
+    if form:
+        from rushlight._library import forms
+        schema = _form("%s::%s" % (namespace or "aten", base), overload)[0]
+        overload = (forms.in_place if form == 1 else forms.with_out)(schema).overload_name
+    return _find_overload(namespace or "aten", base + "_" if form == 1 else base, overload or "default")
+
+
+def _forms(qualified):
+    """(overload of the record, schema) of each overload of an operation of the library, or of its form in place."""
+    from rushlight._library import forms
+    from rushlight._library.schema import parse_schema
+    full = qualified.removeprefix("aten::")
+    texts = _C._schemas(full)
+    derived = not texts and full.endswith("_")
+    for text in _C._schemas(full[:-1]) if derived else texts:
+        record = parse_schema(text if "::" in text.partition("(")[0] else "aten::" + text)
+        schema = forms.in_place(record) if derived else record
+        if schema is not None:
+            yield record.overload_name, schema
+
+
+def _form(qualified, overload):
+    """(schema, callable) of an overload of the library's, those with out= included; (None, None): there is none."""
+    from rushlight._library import forms
+    known = list(_forms(qualified))
+    for record, schema in known:
+        if schema.overload_name == overload:
+            return schema, _C._get_operation_overload(qualified, record)[0]
+    for record, schema in known:
+        out = None if schema.is_mutable else forms.with_out(schema)
+        if out is not None and out.overload_name == overload:
+            return out, forms.takes_out(_C._get_operation_overload(qualified, record)[0], out)
+    return None, None
 
 
 def _find_overload(namespace, name, overload):
     return getattr(getattr(getattr(ops, namespace), name), overload)
-
-
-def _with_out(schema):
-    """The text of the form with out=: an argument that is written for each result."""
-    names = [r.name or "out" for r in schema.returns]
-    head, _, result = str(schema).rpartition(") -> ")
-    written = ["Tensor(%s!) %s" % (chr(97 + i), name) for i, name in enumerate(names)]
-    inside = head[head.index("(") + 1:]
-    star = "" if any(a.kwarg_only for a in schema.arguments) else "*, "
-    results = "Tensor(a!)" if len(names) == 1 else "(%s)" % ", ".join(written)
-    return "%s%s%s%s) -> %s" % (head, ", " if inside else "", star, ", ".join(written), results)
 
 
 class OpOverloadPacket(OperatorBase):
@@ -183,40 +206,14 @@ class OpOverloadPacket(OperatorBase):
         python = _python.get((namespace, name, overload))
         if python is not None:
             made = OpOverload(self, python, python, python.schema, list(python.tags))
-        elif overload in self._overload_names:
-            try:
-                schema = _C._get_schema(self._qualified_op_name, overload)
-            except RuntimeError:
-                schema = None
-            if schema is None:
-                made = self._derived(name, overload)
-            else:
-                op, op_dk, tags = _C._get_operation_overload(self._qualified_op_name, overload)
-                made = OpOverload(self, op, op_dk, schema, tags)
         else:
-            made = self._derived(name, overload)
+            schema, op = _form(self._qualified_op_name, overload)
+            if schema is None:
+                raise AttributeError("The underlying op of '%s' has no overload name '%s'" % (self, key))
+            made = OpOverload(self, op, op, schema, [])
         setattr(self, key, made)
         self._dir.append(key)
         return made
-
-    def _derived(self, name, overload):
-        """In-place and out= forms are derived from their operator, and so are their overloads."""
-        base = name[:-1] if name.endswith("_") and not name.endswith("__") else name
-        space = getattr(ops, self._qualified_op_name.split("::")[0])
-        packet = getattr(space, base, None) if base != name else self
-        known = packet.overloads() if packet is not None else []
-        if base != name and (overload or "default") in known:
-            schema = getattr(packet, overload or "default")._schema
-        elif overload in ("out", "values", "dtype", "dim_values", "names_out") or overload.endswith("_out"):
-            schema = getattr(packet, known[0])._schema
-        else:
-            raise AttributeError("The underlying op of '%s' has no overload name '%s'" % (self, overload or "default"))
-        from rushlight._library.schema import AliasInfo, parse_schema
-        schema = parse_schema(str(schema) if base != name else _with_out(schema))
-        schema.name, schema.overload_name = self._qualified_op_name, overload
-        if base != name:
-            schema.arguments[0].alias_info = schema.returns[0].alias_info = AliasInfo(["a"], True)
-        return OpOverload(self, self._op, self._op, schema, [])
 
     def _learn(self, op, overload):
         """An overload is a PyOp from now on; whoever holds this object, or the overload's, need not ask for them again."""
@@ -324,9 +321,10 @@ class _OpNamespace(types.ModuleType):
 def _builtin(qualified):
     """(callable, overload names) of an operator of the extension, or (None, None)."""
     try:
-        return _C._jit_get_operation(qualified)
+        op, overloads = _C._jit_get_operation(qualified)
     except RuntimeError:
         return None, None
+    return op, [schema.overload_name for _, schema in _forms(qualified)] if qualified.endswith("_") else overloads
 
 
 class _HigherOrderNamespace(types.ModuleType):

@@ -122,7 +122,7 @@ class Library:
         self._op_defs.add("%s::%s" % (self.ns, full))
         return written
 
-    def impl(self, op_name, fn, dispatch_key="", *, with_keyset=False, allow_override=False):
+    def impl(self, op_name, fn, dispatch_key="", *, with_keyset=False, allow_override=True):
         """Give an operator a kernel for a dispatch key ("CPU", "Meta", "CompositeImplicitAutograd", ...)."""
         if not callable(fn):
             raise TypeError("Input function is required to be a callable but found type %s" % type(fn))
@@ -142,6 +142,9 @@ class Library:
             if self.ns != "aten" and fn is not fallthrough_kernel:
                 torch.ops._await_kernel(self.ns, base, overload, str(key), fn)
             return None
+        if not allow_override and str(key) in op.kernels:
+            raise RuntimeError("This is not allowed since there's already a kernel registered from python overriding %s's behavior for %s dispatch key and "
+                               "%s namespace." % (name, key, self.ns))
         if fn is not fallthrough_kernel:
             op.kernels[str(key)] = fn
         self._op_impls.add("%s::%s/%s" % (self.ns, name, key))
@@ -188,7 +191,7 @@ class Library:
         FALLBACKS[key] = Fallback(call, where)
         self._fallbacks.append(key)
 
-    def _register_fake(self, op_name, fn, _stacklevel=1, *, allow_override=False):
+    def _register_fake(self, op_name, fn, _stacklevel=1, *, allow_override=True):
         base, _, overload = op_name.split("::")[-1].partition(".")
         torch.ops._set_fake(self.ns, base, overload, fn)
 
@@ -199,6 +202,7 @@ class Library:
     def _destroy(self):
         for name in self._op_defs:
             torch.ops._remove_python_op(*parse_name(name))
+            _fake_places.pop(name, None)
         self._op_defs.clear()
         _take_back(self._kernels, self._fallbacks)
 
@@ -278,12 +282,19 @@ def register_kernel(op, device_types, func=None, /, *, lib=None):
     return impl(name, kinds, func, lib=lib)
 
 
-def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=False):
+_fake_places = {}  # operator -> where in the program it got its fake implementation
+
+
+def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=True):
     """Give an operator its results' shapes and dtypes. The operator need not exist (yet)."""
     name = _name_of(op)
+    place = _place_in_program(inspect.currentframe().f_back)
 
     def register(f):
         namespace, base, overload = parse_name(name)
+        if not allow_override and name in _fake_places:
+            raise RuntimeError("register_fake(...): the operator %s already has a fake impl registered at %s." % (name, _fake_places[name]))
+        _fake_places[name] = place
         if name in OPDEFS:
             OPDEFS[name].register_fake(f)
         else:

@@ -212,6 +212,7 @@ static const char *accumulate_name(const rush_node *node) { return "AccumulateGr
 
 static bool sole_owner(const rush_tensor *g)
 {
+    if (g->layout == RUSH_ELSEWHERE) return g->refs == 1 && (!g->py || g->flags & RUSH_T_PY_OWNED);
     if (g->layout) return g->parts && g->refs == 1 && !g->py && g->parts->values->refs == 1 && g->parts->values->storage->refs == 1;
     return g->refs == 1 && !g->base && !g->py && g->storage && g->storage->refs == 1 && g->flags & RUSH_T_DENSE;
 }
@@ -236,9 +237,9 @@ static int accumulate(rush_node *node, rush_tensor **g, rush_tensor **gin)
     bool graph = !(rush_now.mode & RUSH_MODE_NO_GRAD);
     rush_tensor *next;
     if (!ag->grad) {
-        bool keep = sole_owner(g[0]) && (g[0]->layout || lies_as(g[0], leaf));
-        next = keep ? g[0] : g[0]->layout == RUSH_STRIDED && !graph ? NULL : T("clone", V(g[0]));
-        if (rush_is_watched(g[0])) next = keep ? T("detach", V(g[0])) : T("clone", V(g[0]));
+        bool watched = rush_is_watched(g[0]), keep = sole_owner(g[0]) && (g[0]->layout || lies_as(g[0], leaf));
+        if (keep) next = watched ? T("detach", V(g[0])) : g[0];
+        else next = g[0]->layout == RUSH_STRIDED && !graph && !watched ? NULL : T("clone", V(g[0]));
         if (!next && !rush_failed()) {
             next = rush_tensor_new_like(leaf->flags & RUSH_T_DENSE ? leaf : g[0], g[0]->dtype, g[0]->device, RUSH_PRESERVE);
             if (next && rush_copy_into(next, g[0])) next = NULL;

@@ -1,6 +1,7 @@
 /* apply.c - helpers of rules and formulas: results, numbers, calling operations by name from C. */
 #include "op/op.h"
 #include "op/formula.h"
+#include "op/watch.h"
 #include "tensor/backend.h"
 
 bool rush_is_number(rush_value v)
@@ -243,6 +244,11 @@ rush_tensor *rush_sum_to(rush_tensor *a, const rush_tensor *like)
     if (n) a = T("sum.dim_IntList", V(a), rush_v_ints(dims, n), V(true));
     if (a && lead > 0) a = T("view", V(a), rush_v_ints(like->size, like->ndim));
     return a;
+}
+
+rush_tensor *rush_formula_zeros(rush_tensor *like)
+{
+    return like && rush_is_watched(like) ? T("zeros_like", V(like)) : rush_zeros_like(like);
 }
 
 rush_tensor *rush_zeros_like(const rush_tensor *like)

@@ -52,12 +52,13 @@
 #define expand_to(a, like) T("expand", V(a), rush_v_ints((like)->size, (like)->ndim))
 #define reshape_to(a, like) T("reshape", V(a), rush_v_ints((like)->size, (like)->ndim))
 #define to_dtype(a, d) T("_to_dtype", V(a), rush_v_dtype(d))
-#define zeros_like(a) rush_zeros_like(a)
+#define zeros_like(a) rush_formula_zeros(a)
 #define ones_like(a) T("ones_like", V(a))
 
 /* These work on shape-only tensors too. */
 rush_tensor *rush_sum_to(rush_tensor *a, const rush_tensor *like);
 RUSH_PY rush_tensor *rush_zeros_like(const rush_tensor *like); /* contiguous zeros of like's size, dtype, device */
+rush_tensor *rush_formula_zeros(rush_tensor *like); /* the same; who looks at operations sees zeros_like() */
 rush_tensor *rush_to_device(rush_tensor *t, const rush_tensor *like); /* t itself where it is there already */
 /* The one element, by the operation item: what follows depends on data, and a device has to be waited for. NaN and an error. */
 RUSH_PY double rush_number_of(rush_tensor *);

@@ -1,10 +1,19 @@
-"""A test that needs an engine which this build lacks is skipped, with the library's own words as its reason."""
+"""Which tests run first; a test that needs an engine which this build lacks is skipped, with the library's own words as its reason."""
 import pytest
 
 
 def pytest_configure(config):
     # pytest-xdist would look for its class in the module torch, which the process that collects results has not
     config.addinivalue_line("filterwarnings", "ignore::rushlight.jit.TracerWarning")
+
+
+# The files that take longest, each by one process from its first test to its last: what starts late ends late.
+LONG = ("test_cuda", "test_cpp", "test_cuda_fused", "test_lifetime", "test_data", "test_dist_cuda", "test_install", "test_failing", "test_misuse",
+        "test_ghost", "test_dist", "test_cuda_graphs", "test_lessons")
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
 
 
 def told(excinfo):

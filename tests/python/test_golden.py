@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import rushlight as torch
+from rushlight._library import forms
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "golden"))
 import golden  # noqa: E402
@@ -181,7 +182,8 @@ def other_forms(case, how, flags):
 def inplace_form(path):
     if path.startswith("ops.aten."):
         _, _, base, overload = path.split(".")
-        return getattr(getattr(torch.ops.aten, base + "_", None), overload, None)
+        form = forms.in_place(getattr(getattr(torch.ops.aten, base), overload)._schema)
+        return form and getattr(getattr(torch.ops.aten, base + "_", None), form.overload_name or "default", None)
     return getattr(torch.Tensor, path.rpartition(".")[2] + "_", None)
 
 
@@ -189,8 +191,8 @@ def out_form(path):
     if path.startswith("ops.aten."):
         _, _, base, overload = path.split(".")
         packet = getattr(torch.ops.aten, base)
-        name = {"default": "out", "Tensor": "out"}.get(overload, overload + "_out")
-        return getattr(packet, name, None)
+        form = forms.with_out(getattr(packet, overload)._schema)
+        return form and getattr(packet, form.overload_name, None)
     return named(None, path)
 
 

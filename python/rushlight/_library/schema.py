@@ -3,14 +3,18 @@ import re
 
 import rushlight as torch
 
+# Defaults that are names in a schema and numbers in what is printed
+_NUMBERS = {torch.contiguous_format: 0, torch.int64: 4}
+_REDUCTIONS = {"Mean": 1, "Sum": 2}
+
 _TOKEN = re.compile(r"\s*(->|::|[A-Za-z_][\w.]*|-?\d+\.?\d*(?:e[+-]?\d+)?|\"[^\"]*\"|'[^']*'|[()\[\],=*?!|&])")
 
 
 class AliasInfo:
-    """(a) or (a!) behind a type: the value shares memory; with ! it is written to."""
+    """(a) or (a!) behind a type: the value shares memory; with ! it is written to, (a -> *): and may go into a list."""
 
-    def __init__(self, names, is_write):
-        self.before_set = self.after_set = frozenset(names)
+    def __init__(self, names, is_write, after=None):
+        self.before_set, self.after_set = frozenset(names), frozenset(names if after is None else after)
         self.is_write = is_write
 
 
@@ -70,7 +74,7 @@ class Argument:
             text += " " + self.name
         if self._has_default:
             value = self.default_value
-            alike = self.N is not None and isinstance(value, list) and len(value) == self.N and all(v == value[0] for v in value)
+            alike = str(self.type).startswith("int[") and isinstance(value, list) and len(value) == self.N > 1 and all(v == value[0] for v in value)
             text += "=" + _default_text(value[0] if alike else value)
         return text
 
@@ -80,7 +84,9 @@ class Argument:
 def _typed(argument):
     text = str(argument.type)
     if argument.alias_info is not None:
-        mark = "(%s%s)" % ("|".join(sorted(argument.alias_info.before_set)), "!" if argument.alias_info.is_write else "")
+        alias = argument.alias_info
+        mark = "|".join(sorted(alias.before_set)) + ("!" if alias.is_write else "")
+        mark = "(%s)" % (mark if alias.before_set == alias.after_set else mark + " -> " + "|".join(sorted(alias.after_set)))
         cut = len(re.match(r"\w+", text).group(0))
         text = text[:cut] + mark + text[cut:]
     return text
@@ -89,8 +95,10 @@ def _typed(argument):
 def _default_text(value):
     if isinstance(value, str):
         return '"%s"' % value
-    if isinstance(value, (torch.dtype, torch.layout, torch.memory_format)):
-        return str(value).partition(".")[2]
+    if isinstance(value, (torch.dtype, torch.memory_format)):
+        return str(_NUMBERS.get(value, value))
+    if isinstance(value, float):
+        return "%d." % value if value.is_integer() else "%.17g" % value
     if isinstance(value, (list, tuple)):
         return "[%s]" % ", ".join(_default_text(v) for v in value)
     return str(value)
@@ -164,15 +172,17 @@ class _Reader:
             name = "(%s)" % ", ".join(parts)
         if self.peek() == "(" :
             self.next()
-            names, write = [], False
+            names, write, after = [], False, None
             while self.peek() != ")":
                 token = self.next()
                 if token == "!":
                     write = True
-                elif token not in ("|", "->", "*", ","):
-                    names.append(token)
+                elif token == "->":
+                    after = []
+                elif token not in ("|", ","):
+                    (names if after is None else after).append(token)
             self.next(")")
-            alias = AliasInfo(names, write)
+            alias = AliasInfo(names, write, after)
         while self.peek() in ("[", "?"):
             if self.next() == "?":
                 name += "?"
@@ -201,7 +211,7 @@ class _Reader:
             return token[1:-1]
         if re.match(r"-?\d", token):
             return float(token) if any(c in token for c in ".e") else int(token)
-        return {"inf": float("inf"), "nan": float("nan")}.get(token, token)
+        return {"inf": float("inf"), "nan": float("nan")}.get(token, _REDUCTIONS.get(token, token))
 
 
 def parse_schema(text):
@@ -226,6 +236,8 @@ def parse_schema(text):
             if reader.peek() == "=":
                 reader.next()
                 default = reader.value()
+                if str(kind) == "float" and default is not None:
+                    default = float(default)
                 if isinstance(default, str) and str(kind).rstrip("?") in ("ScalarType", "Layout", "MemoryFormat"):
                     default = getattr(torch, default)
                 if size is not None and type(default) in (int, float, bool):     # int[2] stride=1 stands for [1, 1]
@@ -253,6 +265,10 @@ def parse_schema(text):
         returns.append(Argument(label, kind, alias_info=alias, N=size))
     if reader.peek() is not None:
         raise RuntimeError("schema %r: unexpected %s at the end" % (text, reader.peek()))
+    if len(returns) == 1 and returns[0].alias_info and str(returns[0].type) == "Tensor[]" and not returns[0].is_write:
+        for argument in arguments:      # views of it come in a list
+            if argument.alias_info and argument.alias_info.before_set == returns[0].alias_info.before_set:
+                argument.alias_info.after_set = frozenset("*")
     return FunctionSchema(name, overload, arguments, returns, vararg)
 
 

@@ -36,3 +36,7 @@ def __getattr__(name):
             if error.name != __name__ + "." + name:
                 raise
     raise AttributeError(f"module 'torch.distributed' has no attribute '{name}'")
+
+
+def __dir__():
+    return sorted({*globals(), *_SUBMODULES, "DeviceMesh", "GradBucket", "init_device_mesh"})

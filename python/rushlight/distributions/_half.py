@@ -37,8 +37,8 @@ class Folded(TransformedDistribution):
         value = self._valid(value)
         return 2 * self.base_dist.cdf(value) - 1
 
-    def icdf(self, value):
-        return self.base_dist.icdf((value + 1) / 2)
+    def icdf(self, prob):
+        return self.base_dist.icdf((prob + 1) / 2)
 
     def entropy(self):
         return self.base_dist.entropy() - math.log(2)

@@ -32,3 +32,7 @@ def __getattr__(name):
     value = getattr(home, {"export_for_training": "export", "draft_export": "export"}.get(name, name))
     globals()[name] = value
     return value
+
+
+def __dir__():
+    return sorted({*globals(), *_HOMES})

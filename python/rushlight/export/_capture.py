@@ -264,7 +264,8 @@ class Run:
         if name == "_local_scalar_dense":
             return              # item() says more
         if form == 2:
-            kwargs.pop("out", None)
+            for written in _ops._overload_of(name, 2)._out_names:
+                kwargs.pop(written)
         func = _ops._overload_of(name, 0 if form == 2 else form)
         if name == "_to_dtype":     # a name of ours: autocast's conversions
             func, args, kwargs = torch.ops.aten._to_copy.default, args[:1], {"dtype": args[1]}

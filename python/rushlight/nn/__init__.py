@@ -43,3 +43,7 @@ def __getattr__(name):
     if name == "DataParallel":
         return importlib.import_module("rushlight.nn.parallel").DataParallel
     raise AttributeError(f"module 'torch.nn' has no attribute '{name}'")
+
+
+def __dir__():
+    return sorted({*globals(), *_LAZY, "DataParallel"})

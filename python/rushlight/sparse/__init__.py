@@ -141,7 +141,7 @@ class SparseSemiStructuredTensorCUSPARSELT(SparseSemiStructuredTensor):
     """As cuSPARSELt's kernels take it."""
 
 
-def to_sparse_semi_structured(original_tensor, transposed=False):
+def to_sparse_semi_structured(original_tensor, transposed=False, alg_id=0):
     raise RuntimeError("Error original_tensor.device= %s is not supported! Only CUDA tensors are currently supported." % original_tensor.device)
 
 

@@ -1,12 +1,13 @@
 /* dropout.c - zeros at random: dropout of elements and of whole channels, alpha dropout, randomised leaky relu. */
 #include "op/formula.h"
+#include "op/watch.h"
 #include "ops/geometry.h"
 #include "ops/create/random.h"
 
 void rush_zero_grad(rush_grads *s)
 {
     for (int i = 0; i < s->op->nargs; ++i)
-        if (rush_needs(s, i)) s->gin[i] = rush_zeros_like(s->in[i].t);
+        if (rush_needs(s, i)) s->gin[i] = s->g[0] && rush_is_watched(s->g[0]) ? zeros_like(s->g[0]) : rush_zeros_like(s->in[i].t);
 }
 
 static int check_p(double p)
@@ -80,7 +81,7 @@ static int native_dropout_backward_run(const rush_op *op, const rush_value *in, 
 
 static rush_op op_native_dropout_backward = {
     .schema = "native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor",
-    .doc = "The gradient where mask is true, scaled; zero elsewhere.", .run = native_dropout_backward_run};
+    .doc = "The gradient where mask is true, scaled; zero elsewhere.", .run = native_dropout_backward_run, .flags = RUSH_WHOLE};
 
 static int dropout_run(const rush_op *op, const rush_value *in, rush_value *out)
 {

@@ -80,7 +80,7 @@ static int celu_run(const rush_op *op, const rush_value *in, rush_value *out)
     RUSH_CHECK(alpha != 0, RUSH_ZERO_DIVISION_ERROR, "ZeroDivisionError: alpha cannot be 0 for CELU");
     return rush_result(out, T("elu", V(SELF), in[1], V(1.0), V(1 / alpha)));
 }
-static rush_op op_celu = {.schema = "celu(Tensor self, Scalar alpha=1.0) -> Tensor", .method = RUSH_FUNCTION_, .node = "CeluBackward0", .doc = "max(0, x) + min(0, alpha (exp(x / alpha) - 1)).", .run = celu_run};
+static rush_op op_celu = {.schema = "celu(Tensor self, Scalar alpha=1.0) -> Tensor", .method = RUSH_FUNCTION_, .node = "CeluBackward0", .doc = "max(0, x) + min(0, alpha (exp(x / alpha) - 1)).", .run = celu_run, .flags = RUSH_WHOLE};
 
 static int relu6_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
@@ -120,9 +120,10 @@ static int log_sigmoid_forward_run(const rush_op *op, const rush_value *in, rush
     out[1] = rush_v_tensor(empty);
     return 0;
 }
+static void log_sigmoid_forward_grad(rush_grads *s) { s->gin[0] = T("log_sigmoid_backward", V(s->g[0]), s->in[0], s->in[0]); }
 static rush_op op_log_sigmoid_forward = {
-    .schema = "log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)", .doc = "log_sigmoid() and an unused buffer.",
-    .run = log_sigmoid_forward_run, .flags = RUSH_HIDDEN,
+    .schema = "log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)", .doc = "log_sigmoid() and an unused buffer.", .node = "LogSigmoidBackward0",
+    .run = log_sigmoid_forward_run, .grad = log_sigmoid_forward_grad, .saves = "self", .flags = RUSH_HIDDEN,
 };
 static int log_sigmoid_backward_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
@@ -130,7 +131,7 @@ static int log_sigmoid_backward_run(const rush_op *op, const rush_value *in, rus
 }
 static rush_op op_log_sigmoid_backward = {
     .schema = "log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor", .doc = "Gradient of log_sigmoid.",
-    .run = log_sigmoid_backward_run, .flags = RUSH_HIDDEN,
+    .run = log_sigmoid_backward_run, .flags = RUSH_HIDDEN | RUSH_WHOLE,
 };
 
 /* ---- glu: one half gates the other ---- */

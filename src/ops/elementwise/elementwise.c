@@ -316,9 +316,19 @@ static int float_power_run(const rush_op *op, const rush_value *in, rush_value *
     return rush_result(out, r && r->dtype != d ? to_dtype(r, d) : r);
 }
 #define FLOAT_POWER_DOC "self ** exponent in double precision."
-static rush_op op_float_power = {.schema = "float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor", .method = RUSH_METHODS, .doc = FLOAT_POWER_DOC, .run = float_power_run};
+static rush_op op_float_power = {.schema = "float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor", .method = RUSH_METHOD, .doc = FLOAT_POWER_DOC, .run = float_power_run};
 static rush_op op_float_power_scalar = {.schema = "float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", .doc = FLOAT_POWER_DOC, .run = float_power_run};
 static rush_op op_float_power_self = {.schema = "float_power.Scalar(Scalar self, Tensor exponent) -> Tensor", .doc = FLOAT_POWER_DOC, .run = float_power_run};
+
+static int float_power_changes(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_dtype d = wide(in[0], in[1]);
+    RUSH_CHECK(SELF->dtype == d, RUSH_RUNTIME_ERROR, "the base given to float_power_ has dtype %s but the operation's result requires dtype %s",
+               rush_dtype_word(SELF->dtype), rush_dtype_word(d));
+    return rush_result(out, is_tensor(in[1]) ? T_INPLACE("pow.Tensor_Tensor", in[0], widened(in[1], d)) : T_INPLACE("pow.Tensor_Scalar", in[0], in[1]));
+}
+static rush_op op_float_power_changes = {.schema = "float_power_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)", .method = RUSH_METHOD_, .doc = FLOAT_POWER_DOC, .run = float_power_changes};
+static rush_op op_float_power_changes_scalar = {.schema = "float_power_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)", .method = RUSH_METHOD_, .doc = FLOAT_POWER_DOC, .run = float_power_changes};
 
 static int ldexp_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
@@ -417,13 +427,13 @@ static int mvlgamma_run(const rush_op *op, const rush_value *in, rush_value *out
     return rush_result(out, add(sum, (double)p * ((double)p - 1) / 4 * 1.1447298858494002));
 }
 #define MVLGAMMA_DOC "Logarithm of the multivariate gamma function of dimension p."
-static rush_op op_mvlgamma = {.schema = "mvlgamma(Tensor self, int p) -> Tensor", .method = RUSH_METHODS, .node = "MvlgammaBackward0", .doc = MVLGAMMA_DOC, .run = mvlgamma_run, .flags = RUSH_OUT_CASTS};
+static rush_op op_mvlgamma = {.schema = "mvlgamma(Tensor self, int p) -> Tensor", .method = RUSH_METHODS, .node = "MvlgammaBackward0", .doc = MVLGAMMA_DOC, .run = mvlgamma_run, .flags = RUSH_OUT_CASTS | RUSH_WHOLE};
 static rush_op op_multigammaln = {.schema = "special_multigammaln(Tensor self, int p) -> Tensor", .doc = MVLGAMMA_DOC, .run = mvlgamma_run, .flags = RUSH_OUT_CASTS};
 
 RUSH_FAMILY(elementwise, &op_clamp, &op_clamp_tensor, &op_clamp_min, &op_clamp_min_tensor, &op_clamp_max, &op_clamp_max_tensor,
             &op_div_tensor_mode, &op_div_scalar_mode, &op_divide_tensor_mode, &op_divide_scalar_mode,
             &op_where, &op_where_other, &op_where_self, &op_where_scalar, &op_nan_to_num, &op_round_decimals, &op_special_round,
-            &op_frexp, &op_float_power, &op_float_power_scalar, &op_float_power_self, &op_ldexp, &op_isclose, &op_all_true, &op_allclose, &op_equal, &op_is_same_size, &op_mvlgamma, &op_multigammaln)
+            &op_frexp, &op_float_power, &op_float_power_scalar, &op_float_power_self, &op_float_power_changes, &op_float_power_changes_scalar, &op_ldexp, &op_isclose, &op_all_true, &op_allclose, &op_equal, &op_is_same_size, &op_mvlgamma, &op_multigammaln)
 
 __attribute__((constructor(930))) static void register_late(void)
 {

@@ -621,10 +621,11 @@ static char *rewrite(const char *schema, const char *const (*pairs)[2], int n)
 
 static void forms_with_numbers(rush_pw_row *row, const char *doc)
 {
-    static const char *const scalar[][2] = {{".Tensor(", ".Scalar("}, {"Tensor other", "Scalar other"}, {"*, ", ""}};
+    static const char *const scalar[][2] = {{"_shift.Tensor(", "_shift.Tensor_Scalar("}, {"xlogy.Tensor(", "xlogy.Scalar_Other("}, {".Tensor(", ".Scalar("},
+                                            {"Tensor other", "Scalar other"}, {"*, ", ""}};
     static const char *const first[][2] = {{"(Tensor x", ".x_scalar(Scalar x"}}, *const second[][2] = {{"(Tensor x, Tensor n", ".n_scalar(Tensor x, Scalar n"}};
     if (row->nx != 2) return;
-    if (strstr(row->schema, ".Tensor(Tensor self, Tensor other")) record(row, rewrite(row->schema, scalar, 3), doc);
+    if (strstr(row->schema, ".Tensor(Tensor self, Tensor other")) record(row, rewrite(row->schema, scalar, RUSH_COUNT(scalar)), doc);
     if (!strstr(row->schema, "(Tensor x, Tensor n)")) return;
     record(row, rewrite(row->schema, first, 1), doc);
     record(row, rewrite(row->schema, second, 1), doc);
@@ -642,13 +643,15 @@ void rush_op_alias(const char *name, const char *of, unsigned method)
 {
     for (const rush_op *op = rush_op_find(of); op; op = op->next) {
         const char *node = rush_node_name(op);
+        const char *rest = op->schema + strlen(op->base);
+        bool operator = !strncmp(name, "__", 2) && !strncmp(rest, ".Tensor_Scalar(", 15); /* "__lshift__.Scalar" is bitwise_left_shift.Tensor_Scalar */
         size_t shown = strlen(node) + 1, room = strlen(op->schema) + strlen(name) + 1;
         char *schema = rush_malloc(room + shown);
         alias *made = rush_calloc(1, sizeof *made);
         if (!schema || !made) return;
         rush_op *other = &made->op;
         made->of = op;
-        snprintf(schema, room, "%s%s", name, op->schema + strlen(op->base));
+        snprintf(schema, room, "%s%s%s", name, operator ? "." : "", operator ? rest + 8 : rest);
         *other = *op;
         other->schema = schema;
         other->name = NULL;

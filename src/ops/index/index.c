@@ -535,7 +535,7 @@ static int unsafe_masked_index_run(const rush_op *op, const rush_value *in, rush
 
 static rush_op op_unsafe_masked_index = {
     .schema = "_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor",
-    .doc = "index() where mask is true, a number elsewhere; indices may be wrong there.", .run = unsafe_masked_index_run, .flags = RUSH_HIDDEN,
+    .doc = "index() where mask is true, a number elsewhere; indices may be wrong there.", .run = unsafe_masked_index_run, .flags = RUSH_HIDDEN | RUSH_WHOLE,
 };
 
 static int unsafe_masked_put_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -548,7 +548,7 @@ static int unsafe_masked_put_run(const rush_op *op, const rush_value *in, rush_v
 
 static rush_op op_unsafe_masked_put = {
     .schema = "_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor",
-    .doc = "index_put() with accumulate, of the values where mask is true.", .run = unsafe_masked_put_run, .flags = RUSH_HIDDEN,
+    .doc = "index_put() with accumulate, of the values where mask is true.", .run = unsafe_masked_put_run, .flags = RUSH_HIDDEN | RUSH_WHOLE,
 };
 
 RUSH_FAMILY(index, &op_index, &op_unsafe_index, &op_index_put, &op_index_put_inplace, &op_index_put_impl, &op_unsafe_index_put,

@@ -244,10 +244,9 @@ static void pdist_grad(rush_grads *s)
     again(s, norm(sub(T("index_select", V(x), V(0), V(i)), T("index_select", V(x), V(0), V(j))), s->in[1]), 1);
 }
 
-static rush_op op_pdist = {
-    .schema = "pdist(Tensor self, float p=2) -> Tensor", .doc = "p-norm distances of all pairs of rows.", .shape = pdist_shape, .cpu = pdist_cpu,
-    .grad = pdist_grad, .saves = "self, result", .flags = RUSH_AUTOCAST_F32,
-};
+#define PDIST(name) {.schema = name "(Tensor self, float p=2) -> Tensor", .doc = "p-norm distances of all pairs of rows.", .shape = pdist_shape, .cpu = pdist_cpu, \
+                     .grad = pdist_grad, .saves = "self, result", .flags = RUSH_AUTOCAST_F32}
+static rush_op op_pdist = PDIST("pdist"), op_pdist_forward = PDIST("_pdist_forward");
 
 static int pdist_backward_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
@@ -271,4 +270,4 @@ static rush_op op_pdist_backward = {
     .shape = pdist_backward_shape, .cpu = pdist_backward_cpu, .flags = RUSH_HIDDEN,
 };
 
-RUSH_FAMILY(distance, &op_euclidean, &op_cdist_forward, &op_cdist_backward, &op_cdist, &op_pdist, &op_pdist_backward)
+RUSH_FAMILY(distance, &op_euclidean, &op_cdist_forward, &op_cdist_backward, &op_cdist, &op_pdist, &op_pdist_forward, &op_pdist_backward)

@@ -130,7 +130,7 @@ static void nll2d_grad(rush_grads *s) { nll_grad_of(s, true); }
 #define NLL_ARGS "Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index"
 #define NLL_FORWARD(name, node_, grad_) {.schema = name "_forward(" NLL_ARGS ") -> (Tensor output, Tensor total_weight)", .node = node_, \
     .doc = "Minus the entry of the target class, weighted, and the sum of the weights.", .shape = nll_shape, .cpu = nll_cpu, .grad = grad_, \
-    .saves = "target, weight, result1", .flags = RUSH_FIRST_GRAD}
+    .saves = "target, weight, result1", .flags = RUSH_FIRST_GRAD | RUSH_HANDS_ON}
 static rush_op op_nll_loss_forward = NLL_FORWARD("nll_loss", "NllLossBackward0", nll_grad), op_nll_loss2d_forward = NLL_FORWARD("nll_loss2d", "NllLoss2DBackward0", nll2d_grad);
 
 /* in: grad_output, self, target, weight, reduction, ignore_index, total_weight; self is known by shape only */
@@ -304,7 +304,7 @@ static int multi_margin_run(const rush_op *op, const rush_value *in, rush_value 
 static rush_op op_multi_margin_loss = {
     .schema = "multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=Mean) -> Tensor",
     .method = RUSH_NN, .node = "MultiMarginLossBackward0",
-    .doc = "Mean over the other classes of max(0, margin - self[target] + self[i])^p.", .run = multi_margin_run, .flags = RUSH_AUTOCAST_F32,
+    .doc = "Mean over the other classes of max(0, margin - self[target] + self[i])^p.", .run = multi_margin_run, .flags = RUSH_AUTOCAST_F32 | RUSH_WHOLE,
 };
 
 /* target lists classes, ended by -1 */

@@ -342,7 +342,7 @@ static int cosine_run(const rush_op *op, const rush_value *in, rush_value *out)
     return rush_result(out, sum_dim(mul(div_(a, na), div_(b, nb)), in[2].i, false));
 }
 
-static rush_op op_soft_margin_loss = {.schema = "soft_margin_loss" PAIR ") -> Tensor", .method = RUSH_NN, .node = "SoftMarginLossBackward0", .doc = "log(1 + exp(-target self)).", .run = soft_margin_run, .flags = RUSH_AUTOCAST_F32};
+static rush_op op_soft_margin_loss = {.schema = "soft_margin_loss" PAIR ") -> Tensor", .method = RUSH_NN, .node = "SoftMarginLossBackward0", .doc = "log(1 + exp(-target self)).", .run = soft_margin_run, .flags = RUSH_AUTOCAST_F32 | RUSH_WHOLE};
 static rush_op op_hinge = {
     .schema = "hinge_embedding_loss(Tensor self, Tensor target, float margin=1.0, int reduction=Mean) -> Tensor",
     .doc = "self where target is 1, max(0, margin - self) where it is -1.", .run = hinge_run, .flags = RUSH_AUTOCAST_F32,

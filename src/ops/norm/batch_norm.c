@@ -536,7 +536,7 @@ static int instance_run(const rush_op *op, const rush_value *in, rush_value *out
     for (int k = 0; k < 2 && own; ++k) {
         if (!running[k] || !now[k]) continue;
         rush_tensor *average = T("mean.dim", V(T("view", V(now[k]), INTS(b, c))), INTS(0));
-        if (average) rush_copy_into(running[k], average);
+        if (average) T("copy_", V(running[k]), V(average));
     }
     return rush_result(out, T("view", V(r[0].t), rush_v_ints(x->size, x->ndim)));
 }

@@ -222,7 +222,7 @@ static void layer_grad(rush_grads *s)
 static rush_op op_native_layer_norm = {
     .schema = "native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
     .doc = "layer_norm, with the means and the reciprocals of the deviations that it found.",
-    .shape = layer_shape, .cpu = layer_cpu, .grad = layer_grad, .saves = "input, weight, result1, result2", .flags = RUSH_FIRST_GRAD,
+    .shape = layer_shape, .cpu = layer_cpu, .grad = layer_grad, .saves = "input, weight, result1, result2", .flags = RUSH_FIRST_GRAD | RUSH_HANDS_ON,
 };
 static rush_op op_native_layer_norm_backward = {
     .schema = "native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, "

@@ -139,7 +139,7 @@ static int safe_run(const rush_op *op, const rush_value *in, rush_value *out)
 
 static rush_op op_safe_softmax = {
     .schema = "_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
-    .doc = "softmax, but 0 instead of NaN where all elements along dim are -inf.", .run = safe_run, .flags = RUSH_HIDDEN,
+    .doc = "softmax, but 0 instead of NaN where all elements along dim are -inf.", .run = safe_run, .flags = RUSH_HIDDEN | RUSH_WHOLE,
 };
 
 /* in = self, mask, dim, mask_type: 0 a mask of queries and keys, 1 of keys (batch, keys), 2 of each element */

@@ -272,7 +272,7 @@ static int renorm_run(const rush_op *op, const rush_value *in, rush_value *out)
 
 static rush_op op_renorm = {
     .schema = "renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", .method = RUSH_METHODS, .node = "RenormBackward0",
-    .doc = "Slices of dim whose p-norm is above maxnorm scaled down to it.", .run = renorm_run, .flags = RUSH_INPLACE_OK,
+    .doc = "Slices of dim whose p-norm is above maxnorm scaled down to it.", .run = renorm_run, .flags = RUSH_INPLACE_OK | RUSH_WHOLE,
 };
 
 RUSH_FAMILY(search, &op_searchsorted, &op_searchsorted_scalar, &op_bucketize, &op_bucketize_scalar, &op_bincount, &op_one_hot, &op_renorm)

@@ -469,19 +469,19 @@ static int linalg_cross_run(const rush_op *op, const rush_value *in, rush_value 
 
 static rush_op op_linalg_cross = {
     .schema = "linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor", .node = "LinalgCrossBackward0",
-    .doc = "Vector product of 3-vectors that lie along dim; the other dimensions broadcast.", .run = linalg_cross_run,
+    .doc = "Vector product of 3-vectors that lie along dim; the other dimensions broadcast.", .run = linalg_cross_run, .flags = RUSH_WHOLE,
 };
 
 static int cross_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    rush_tensor *a = in[0].t;
-    if (HAS(in[2])) return rush_result(out, cross(a, in[1].t, I_(in[2])));
+    const rush_tensor *a = in[0].t;
+    if (HAS(in[2])) return rush_result(out, T("linalg_cross", in[0], in[1], in[2]));
     RUSH_WARN_ONCE("Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or simply use "
                         "torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross in a future release.");
     int d = 0;
     while (d < a->ndim && a->size[d] != 3) ++d;
     RUSH_CHECK(d < a->ndim, RUSH_RUNTIME_ERROR, "no dimension of size 3 in input");
-    return rush_result(out, cross(a, in[1].t, d));
+    return rush_result(out, T("linalg_cross", in[0], in[1], V(d)));
 }
 
 static rush_op op_cross = {

@@ -416,7 +416,7 @@ static int vdot_run(const rush_op *op, const rush_value *in, rush_value *out)
 
 static rush_op op_vdot = {
     .schema = "vdot(Tensor self, Tensor other) -> Tensor", .method = RUSH_METHOD, .node = "VdotBackward0",
-    .doc = "Sum of conj(self) times other, for two vectors.", .run = vdot_run,
+    .doc = "Sum of conj(self) times other, for two vectors.", .run = vdot_run, .flags = RUSH_WHOLE,
 };
 
 /* ---- linear ---- */
@@ -483,7 +483,7 @@ static int linear_open(const rush_op *op, const rush_value *in, rush_value *out)
     rush_tensor *x = in[0].t, *w = in[1].t, *b = T_(in[2]);
     int64_t size[RUSH_MAXDIM], k = x->ndim ? x->size[x->ndim - 1] : 1;
     if (x->ndim == 2 && b && w->ndim == 2) return rush_result(out, T("addmm", V(b), V(x), V(T("t", V(w)))));
-    if (x->ndim != 3 || !b || !rush_contiguous(x) || w->ndim != 2) {
+    if ((x->ndim != 3 && x->ndim != 1) || !b || !rush_contiguous(x) || w->ndim != 2) {
         rush_tensor *y = matmul(x, T("t", V(w)));
         return rush_result(out, b ? add(y, b) : y);
     }
@@ -615,7 +615,7 @@ static int addr_run(const rush_op *op, const rush_value *in, rush_value *out)
 static rush_op op_addr = {
     .schema = "addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
     .method = RUSH_METHODS | RUSH_OLD_ORDER, .node = "AddrBackward0",
-    .doc = "beta self + alpha times the outer product of vec1 and vec2.", .run = addr_run, .flags = RUSH_INPLACE_OK | RUSH_AUTOCAST_WIDEST | RUSH_OUT_CASTS,
+    .doc = "beta self + alpha times the outer product of vec1 and vec2.", .run = addr_run, .flags = RUSH_INPLACE_OK | RUSH_AUTOCAST_WIDEST | RUSH_OUT_CASTS | RUSH_WHOLE,
 };
 
 RUSH_FAMILY(matmul, &op_mm, &op_bmm, &op_addmm, &op_addmm_activation, &op_baddbmm, &op_addbmm, &op_mv, &op_addmv, &op_dot, &op_vdot,

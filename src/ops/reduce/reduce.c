@@ -385,7 +385,7 @@ static int trace_run(const rush_op *op, const rush_value *in, rush_value *out)
 static rush_op op_trace = {
     .schema = "trace(Tensor self) -> Tensor", .method = RUSH_METHOD, .node = "TraceBackward0",
     .doc = "The sum of a matrix' diagonal.",
-    .run = trace_run, .flags = RUSH_AUTOCAST_F32,
+    .run = trace_run, .flags = RUSH_AUTOCAST_F32 | RUSH_WHOLE,
 };
 
 RUSH_FAMILY(reduce, &op_hash_tensor, &op_sum, &op_sum_dim, &op_nansum, &op_nanmean, &op_mean, &op_mean_dim, &op_prod, &op_prod_dim, &op_any,

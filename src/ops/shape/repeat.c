@@ -358,7 +358,7 @@ static int rot90_run(const rush_op *op, const rush_value *in, rush_value *out)
 
 static rush_op op_rot90 = {
     .schema = "rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor", .method = RUSH_METHOD, .node = "Rot90Backward0",
-    .doc = "Turned k times by 90 degrees in the plane of two dims, from the first towards the second.", .run = rot90_run,
+    .doc = "Turned k times by 90 degrees in the plane of two dims, from the first towards the second.", .run = rot90_run, .flags = RUSH_WHOLE,
 };
 
 RUSH_FAMILY(repeat, &op_repeat, &op_tile, &op_repeat_interleave, &op_repeat_interleave_tensor, &op_repeat_interleave_int, &op_roll, &op_flip,

@@ -328,7 +328,7 @@ static int narrow_tensor_run(const rush_op *op, const rush_value *in, rush_value
     const rush_tensor *start = in[2].t;
     RUSH_CHECK(start->ndim == 0 && rush_dtype_is_integer(start->dtype), RUSH_RUNTIME_ERROR, "start must be an 0-dim integral Tensor.");
     rush_value at = RUSH_NONE;
-    return TN(&at, "item", in[2]) ? -1 : rush_result(out, narrowed(SELF, I_(in[1]), at.i, I_(in[3])));
+    return TN(&at, "_local_scalar_dense", in[2]) ? -1 : rush_result(out, narrowed(SELF, I_(in[1]), at.i, I_(in[3])));
 }
 
 static rush_op op_narrow_tensor = {
@@ -458,8 +458,7 @@ static int diag_run(const rush_op *op, const rush_value *in, rush_value *out)
     int n = SELF->ndim;
     RUSH_CHECK(n == 1 || n == 2, RUSH_RUNTIME_ERROR, "diag(): Supports 1D or 2D tensors. Got %dD", n);
     if (n == 1) return rush_result(out, T("diag_embed", V(SELF), in[1]));
-    rush_tensor *t = T("diagonal", V(SELF), in[1]);
-    return rush_result(out, t ? T("clone", V(t), ((rush_value){.kind = RUSH_V_MEMORY_FORMAT, .i = RUSH_CONTIGUOUS})) : NULL);
+    return rush_result(out, T("diagonal_copy", V(SELF), in[1]));
 }
 
 static rush_op op_diag = {

@@ -224,21 +224,9 @@ static rush_op op_unsafe_split_with_sizes = {
     .schema = "unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]", .method = RUSH_METHOD,
     .doc = "split_with_sizes() whose pieces may be changed in place.", .shape = unsafe_sizes, .grad = split_sizes_grad, .flags = RUSH_ANY_DEVICE,
 };
-/* To PyTorch it is a split into pieces of the size of the first. */
-static int unsafe_chunk_open(const rush_op *op, const rush_value *in, rush_value *out)
-{
-    rush_value made[RUSH_MAXOUT] = {0};
-    if (chunk_shape(op, in, made)) return -1;
-    int64_t n = made[0].n, each = made[0].tensors[0]->size[rush_dim_wrap(I_(in[2]), SELF->ndim)], *none = room_for(n);
-    if (!none) return -1;
-    if (each) return TN(out, "unsafe_split.Tensor", in[0], V(each), in[2]);
-    memset(none, 0, sizeof *none * (size_t)n);
-    return TN(out, "unsafe_split_with_sizes", in[0], rush_v_ints(none, (size_t)n), in[2]);
-}
-
 static rush_op op_unsafe_chunk = {
     .schema = "unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]", .method = RUSH_METHOD, .node = "UnsafeSplitBackward0",
-    .doc = "chunk() whose pieces may be changed in place.", .shape = unsafe_chunk_shape, .grad = chunk_grad, .open = unsafe_chunk_open, .flags = RUSH_ANY_DEVICE,
+    .doc = "chunk() whose pieces may be changed in place.", .shape = unsafe_chunk_shape, .grad = chunk_grad, .flags = RUSH_ANY_DEVICE,
 };
 static rush_op op_tensor_split_sections = {
     .schema = "tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]",

@@ -409,7 +409,7 @@ static void avg_back_grad(rush_grads *s)
     static rush_op op_avg_pool##n##d = {.row = DIMS(n), .schema = "avg_pool" #n "d(Tensor self, int[" #n "] kernel_size, int[" #n "] stride=[], int[" #n \
                                                   "] padding=0, bool ceil_mode=False, bool count_include_pad=True" divisor ") -> Tensor", NAMES(n), NODE(n), \
                                         .doc = "The mean of each window; zeros around the image count if count_include_pad.",               \
-                                        .shape = avg_shape, .cpu = avg_cpu, .grad = avg_grad, .flags = IN_SPACE(n)};                        \
+                                        .shape = avg_shape, .cpu = avg_cpu, .grad = avg_grad, .flags = IN_SPACE(n) | RUSH_HANDS_ON};        \
     static rush_op op_avg_pool##n##d_backward = {                                                                                           \
         .row = DIMS(n), .schema = prefix "avg_pool" #n "d_backward(Tensor grad_output, Tensor self, int[" #n "] kernel_size, int[" #n "] stride, int[" #n \
                          "] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",                              \
@@ -555,7 +555,7 @@ static void adaptive_max_grad(rush_grads *s)
 
 #define ADAPTIVE_AVG(name, n, opened, ...)                                                                                                     \
     {.row = DIMS(n), .schema = name "(Tensor self, SymInt[" #n "] output_size) -> Tensor", .doc = "Means of windows that cover the space evenly.", \
-     .shape = adaptive_shape, .cpu = adaptive_avg_cpu, .grad = adaptive_avg_grad, .open = opened, .flags = IN_SPACE(n), __VA_ARGS__}
+     .shape = adaptive_shape, .cpu = adaptive_avg_cpu, .grad = adaptive_avg_grad, .open = opened, .flags = IN_SPACE(n) | RUSH_HANDS_ON, __VA_ARGS__}
 #define ADAPTIVE_AVG_BACKWARD(n)                                                                                                                \
     {.row = DIMS(n), .schema = "_adaptive_avg_pool" #n "d_backward(Tensor grad_output, Tensor self) -> Tensor", .doc = "Gradient of adaptive_avg_pool.", \
      .shape = adaptive_avg_back_shape, .cpu = adaptive_avg_back_cpu, .grad = adaptive_avg_back_grad}

@@ -38,3 +38,7 @@ def __getattr__(name):
     if name in _MODULES:
         return importlib.import_module(__name__ + "." + name)
     raise AttributeError("module 'torch.ao.quantization' has no attribute '%s'" % name)
+
+
+def __dir__():
+    return sorted({*globals(), *_LATER, *_MODULES})

@@ -42,6 +42,22 @@ def _clean(name):
     return name.replace(_PREFIX, "")
 
 
+def _named_states(model, optim, sharded, rank0_only):
+    """An optimizer's state dict by the names of a model's parameters; all ranks call it."""
+    state = {}
+    for prefix, w in _wrappers(model):
+        if w._handle is not None:
+            for name, values in w._whole_states(optim).items():
+                if sharded:
+                    values = {k: distribute_tensor(v, w._mesh(), w._cut(), src_data_rank=None) if isinstance(v, torch.Tensor) and v.dim() else v
+                              for k, v in values.items()}
+                state[prefix + name] = values
+    if rank0_only and dist.get_rank() != 0:
+        return {}
+    groups = [{**{k: v for k, v in g.items() if k != "params"}, "params": _names_of(model, g["params"])} for g in optim.param_groups]
+    return {"state": state, "param_groups": groups}
+
+
 class FullyShardedDataParallel(nn.Module):
     """Keeps its module's parameters in pieces between uses; modules inside that an auto_wrap_policy names get wrappers of their own."""
 
@@ -316,18 +332,18 @@ class FullyShardedDataParallel(nn.Module):
     def optim_state_dict(model, optim, optim_state_dict=None, group=None):
         """The optimizer's state dict with whole tensors (or DTensors) under the parameters' names."""
         settings = FullyShardedDataParallel.get_state_dict_type(model)
-        state = {}
-        for prefix, w in _wrappers(model):
-            if w._handle is not None:
-                for name, values in w._whole_states(optim).items():
-                    if settings.state_dict_type == StateDictType.SHARDED_STATE_DICT:
-                        values = {k: distribute_tensor(v, w._mesh(), w._cut(), src_data_rank=None) if isinstance(v, torch.Tensor) and v.dim() else v
-                                  for k, v in values.items()}
-                    state[prefix + name] = values
-        groups = [{**{k: v for k, v in g.items() if k != "params"}, "params": _names_of(model, g["params"])} for g in optim.param_groups]
-        return {"state": state, "param_groups": groups}
+        sharded = settings.state_dict_type == StateDictType.SHARDED_STATE_DICT
+        return _named_states(model, optim, sharded, not sharded and getattr(settings.optim_state_dict_config, "rank0_only", False))
 
-    full_optim_state_dict = sharded_optim_state_dict = optim_state_dict
+    @staticmethod
+    def full_optim_state_dict(model, optim, optim_input=None, rank0_only=True, group=None):
+        """optim_state_dict() with whole tensors whatever the state dict's type is; with rank0_only an empty one but on rank 0."""
+        return _named_states(model, optim, False, rank0_only)
+
+    @staticmethod
+    def sharded_optim_state_dict(model, optim, group=None):
+        """optim_state_dict() with DTensors whatever the state dict's type is."""
+        return _named_states(model, optim, True, False)
 
     def _rows(self, optim, key, like):
         """This process's piece of a state of all parameters."""

@@ -9,7 +9,16 @@ __all__ = ["DataParallel", "data_parallel"]
 
 
 class DataParallel(Module):
-    """Runs `module` on several GPUs; without a GPU it only passes calls through."""
+    """Runs `module` on several GPUs; without a GPU it only passes calls through.
+
+    device_ids: the GPUs, numbers or devices; None: all. output_device: where the result comes together; None: the first of them.
+    dim: the dimension of the batch, along which inputs are split and results joined.
+
+    Shape: (N, *), split into pieces of (N / GPUs, *), to what the module makes of them, (N, *).
+
+    >>> nn.DataParallel(nn.Linear(2, 3))(torch.ones(4, 2)).shape
+    torch.Size([4, 3])
+    """
 
     def __init__(self, module, device_ids=None, output_device=None, dim=0):
         super().__init__()
