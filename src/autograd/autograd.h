@@ -91,6 +91,7 @@ struct rush_autograd {
     rush_node_hook *post_accumulate;
     unsigned view_version; /* of views: the version at which fn was made; see rush_grad_fn() */
     uint64_t retain_hook;  /* of retain_grad(), on fn */
+    rush_tensor *shown;    /* of views of what has its elements elsewhere: the part of the base, where its own strides and offset say something else; owned */
     uint8_t grad_dtype;    /* of leaves: what gradients are converted to. 0: the tensor's dtype, RUSH_GRAD_ANY, or 1 more than the dtype */
 };
 

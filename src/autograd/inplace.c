@@ -65,6 +65,7 @@ static bool is_complex(const rush_tensor *t) { return rush_dtype_is_complex((rus
 
 static void part_of(part *p, const rush_tensor *view, const rush_tensor *base)
 {
+    if (view->ag && view->ag->shown) view = view->ag->shown;
     bool real_of = !is_complex(view) && is_complex(base), pairs = is_complex(view) && !is_complex(base);
     int n = view->ndim;
     *p = (part){.ndim = n + pairs, .complex = is_complex(view), .lazy = (view->flags ^ base->flags) & LAZY};

@@ -153,11 +153,12 @@ RUSH_HOT static void free_autograd(rush_autograd *ag)
 {
     if (ag->fn && ag->retain_hook) rush_node_hook_remove(&ag->fn->hooks, ag->retain_hook);
     rush_node *fn = ag->fn;
-    rush_tensor *grad = ag->grad;
+    rush_tensor *grad = ag->grad, *shown = ag->shown;
     drop_hooks(&ag->hooks);
     drop_hooks(&ag->post_accumulate);
     rush_small_free(ag, sizeof *ag);
     rush_drop(grad);
+    rush_drop(shown);
     rush_node_drop(fn);
 }
 
@@ -382,9 +383,62 @@ static inline void link(rush_tensor *view, rush_tensor *of, unsigned how)
 
 void rush_view_link(rush_tensor *view, rush_tensor *of, unsigned how) { link(view, of, how); }
 
+static bool lies_like(const rush_tensor *t, const rush_tensor *other)
+{
+    if (t->ndim != other->ndim || t->offset != other->offset) return false;
+    for (int d = 0; d < t->ndim; ++d)
+        if (t->size[d] != other->size[d] || (t->size[d] > 1 && t->stride[d] != other->stride[d])) return false;
+    return true;
+}
+
+/* Which part of its base a view shows that somebody else made: its strides and offset may be anything, so the operation is run once more, on meta. */
+static void show_parts(const rush_op *op, const rush_value *in, rush_value *made)
+{
+    const rush_tensor *of = in[0].t;
+    rush_tensor *like = of->ag ? of->ag->shown : NULL;
+    rush_value room[64];
+    uint32_t mode = rush_now.mode;
+    rush_now.mode = (mode & ~RUSH_MODE_WATCH) | RUSH_MODE_UNWATCHED | RUSH_MODE_NO_GRAD;
+    if (!like) {
+        like = T("empty_strided", rush_v_ints(of->size, of->ndim), rush_v_ints(of->stride, of->ndim), rush_v_dtype(of->dtype), RUSH_NONE,
+                 ((rush_value){.kind = RUSH_V_DEVICE, .device = {RUSH_META, -1}}));
+        if (like) like->offset = of->offset;
+    }
+    memcpy(room, in, sizeof *room * op->nargs);
+    room[0] = V(like);
+    if (rush_call(op, room, made)) {
+        rush_error_clear();
+        memset(made, 0, sizeof *made * RUSH_MAXOUT);
+    }
+    rush_now.mode = mode;
+}
+
+static void link_elsewhere(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *of = in[0].t;
+    rush_value made[RUSH_MAXOUT] = {0};
+    bool record = !(op->flags & RUSH_NO_GRAD);
+    size_t mark = rush_scope_open();
+    if (record) show_parts(op, in, made);
+    for (int i = 0; i < op->nout; ++i) {
+        bool list = out[i].kind == RUSH_V_TENSORS;
+        for (uint32_t k = 0; k < (list ? out[i].n : 1); ++k) {
+            rush_tensor *view = list ? out[i].tensors[k] : T_(out[i]), *part = !list ? T_(made[i]) : made[i].kind == RUSH_V_TENSORS && k < made[i].n ? made[i].tensors[k] : NULL;
+            if (!view || view == of || view->layout != RUSH_ELSEWHERE) continue;
+            rush_version_share(view, of); /* they count changes together */
+            if (!record || view->base) continue;
+            link(view, of, list ? RUSH_T_MANY_VIEW : part ? 0 : RUSH_T_FUNCTION_VIEW);
+            if (part && view->base && !lies_like(view, part) && rush_autograd_of(view)) view->ag->shown = rush_keep(part);
+        }
+    }
+    rush_scope_close(mark);
+}
+
 RUSH_HOT void rush_view_links(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    if (op->flags & RUSH_NO_GRAD || in[0].kind != RUSH_V_TENSOR || in[0].t->layout) return;
+    if (in[0].kind != RUSH_V_TENSOR) return;
+    if (RUSH_UNLIKELY(in[0].t->layout == RUSH_ELSEWHERE)) link_elsewhere(op, in, out);
+    if (op->flags & RUSH_NO_GRAD || in[0].t->layout) return;
     for (int i = 0; i < op->nout; ++i) {
         if (out[i].kind == RUSH_V_TENSOR) link(out[i].t, in[0].t, 0);
         else if (out[i].kind == RUSH_V_TENSORS)

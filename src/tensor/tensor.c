@@ -108,6 +108,15 @@ int rush_version_own(rush_tensor *t, unsigned from)
     return 0;
 }
 
+void rush_version_share(rush_tensor *t, const rush_tensor *with)
+{
+    rush_counter *c = with->version;
+    if (!c || t->version == c) return;
+    atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
+    drop_counter(t->version);
+    t->version = c;
+}
+
 static void end(rush_tensor *t)
 {
     if (t->py && rush_python_free && rush_python_free(t)) return;

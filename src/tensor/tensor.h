@@ -168,6 +168,7 @@ static inline void rush_version_bump(rush_tensor *t)
     else if (t->storage) ++t->storage->version;
 }
 RUSH_PY int rush_version_own(rush_tensor *, unsigned from); /* a counter that only t, and views that are made of it, have */
+void rush_version_share(rush_tensor *, const rush_tensor *with); /* the counter that another has of its own */
 /* Has it elements of its own, in memory and with strides? */
 static inline bool rush_in_memory(const rush_tensor *t) { return t->layout == RUSH_STRIDED || t->layout == RUSH_QUANTIZED; }
 static inline bool rush_contiguous(const rush_tensor *t) { return t->flags & RUSH_T_CONTIGUOUS; }

@@ -341,7 +341,7 @@ static rush_op op_convolution = {
     .doc = "Convolution (cross-correlation) of a batch (n, in, space...) with weight (out, in / groups, kernel...), in one to three "
            "dimensions. Transposed: the weight is (in, out / groups, kernel...) and each input element is spread over its window.",
     .shape = convolution_shape, .cpu = convolution_cpu, .grad = convolution_grad, .saves = "input@weight, weight@input",
-    .flags = RUSH_AUTOCAST_LOW,
+    .flags = RUSH_AUTOCAST_LOW | RUSH_HANDS_ON,
 };
 
 /* ---- its gradients, which have one themselves ---- */
