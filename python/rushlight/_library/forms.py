@@ -90,6 +90,9 @@ def takes_out(op, schema):
         return op
 
     def call(*args, **kwargs):
+        for name in names:
+            if name not in kwargs:
+                raise RuntimeError("%s() is missing value for argument '%s'. Declaration: %s" % (schema.name, name, schema))
         written = tuple(kwargs.pop(name) for name in names)
         return op(*args, **kwargs, out=written if len(written) > 1 else written[0])
     return call
