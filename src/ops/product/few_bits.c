@@ -8,14 +8,15 @@
 #include "op/formula.h"
 #include "ops/product/product.h"
 
-/* ---- int8 times int8 ---- */
+/* ---- int8 times int8; on the CPU uint8 times int8, too ---- */
 
 static int int_mm_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *a = in[0].t, *b = in[1].t;
     RUSH_CHECK(a->ndim == 2, RUSH_RUNTIME_ERROR, "Expected self to be of dimension 2 but got %d", a->ndim);
     RUSH_CHECK(b->ndim == 2, RUSH_RUNTIME_ERROR, "Expected mat2 to be of dimension 2 but got %d", b->ndim);
-    RUSH_CHECK(a->dtype == RUSH_I8 && b->dtype == RUSH_I8, RUSH_RUNTIME_ERROR, "Expected self and mat2 to be of type int8 but got %s and %s",
+    bool fits = a->dtype == RUSH_I8 || (a->dtype == RUSH_U8 && a->device.type == RUSH_CPU);
+    RUSH_CHECK(fits && b->dtype == RUSH_I8, RUSH_RUNTIME_ERROR, "Expected self and mat2 to be of type int8 but got %s and %s",
                rush_dtype_name(a->dtype), rush_dtype_name(b->dtype));
     RUSH_CHECK(a->size[1] == b->size[0], RUSH_RUNTIME_ERROR, "self.size(1) needs to match mat2.size(0) but got %lld and %lld", (long long)a->size[1],
                (long long)b->size[0]);
@@ -31,7 +32,7 @@ static rush_tensor *side_by_side(rush_tensor *t)
 /* The engine packs the second matrix: that pays where its rows lie side by side, which our kernel had to transpose, or for more than few rows of the first. */
 static bool int_mm_engine(const rush_tensor *a, const rush_tensor *b, const rush_tensor *c)
 {
-    if ((b->stride[1] != 1 && (b->stride[0] != 1 || a->size[0] <= 8)) || b->size[1] < 2 || !a->numel || !c->numel) return false;
+    if (a->dtype != RUSH_I8 || (b->stride[1] != 1 && (b->stride[0] != 1 || a->size[0] <= 8)) || b->size[1] < 2 || !a->numel || !c->numel) return false;
     return rush_engine_matmul(&(rush_engine_product){
         .dtype = RUSH_I8, .batch = 1, .m = a->size[0], .n = b->size[1], .k = a->size[1], .a = rush_ptr(a), .b = rush_ptr(b), .c = rush_ptr(c),
         .am = a->stride[0], .ak = a->stride[1], .bk = b->stride[0], .bn = b->stride[1], .cm = c->stride[0], .cn = c->stride[1]});
@@ -41,10 +42,12 @@ static void int_mm_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (int_mm_engine(in[0].t, in[1].t, out[0].t)) return;
     const rush_tensor *a = rush_contiguous_copy(in[0].t), *b = rush_contiguous_copy(T("t", in[1]));
-    rush_tensor *above = a ? rush_tensor_new(RUSH_U8, a->device, 2, a->size) : NULL, *c = side_by_side(out[0].t);
+    bool is_signed = a && a->dtype == RUSH_I8;
+    const rush_tensor *above = is_signed ? rush_tensor_new(RUSH_U8, a->device, 2, a->size) : a;
+    rush_tensor *c = side_by_side(out[0].t);
     if (!b || !above || !c) return;
-    rush_k_quant->above(rush_ptr(above), rush_ptr(a), a->numel);
-    rush_k_quant->bytes(&(rush_byte_product){.m = a->size[0], .n = b->size[0], .k = a->size[1], .a = rush_ptr(above), .b = rush_ptr(b), .c = rush_ptr(c), .a_zero = 128});
+    if (is_signed) rush_k_quant->above(rush_ptr(above), rush_ptr(a), a->numel);
+    rush_k_quant->bytes(&(rush_byte_product){.m = a->size[0], .n = b->size[0], .k = a->size[1], .a = rush_ptr(above), .b = rush_ptr(b), .c = rush_ptr(c), .a_zero = is_signed ? 128 : 0});
     if (c != out[0].t) rush_copy_into(out[0].t, c);
 }
 
