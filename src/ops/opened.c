@@ -3,6 +3,8 @@
  * Nobody else comes here: the rule is asked only under a mode or for a tensor that answers for itself, and what it calls
  * is what PyTorch's own composite calls.
  */
+#include "api/api.h"
+#include "autograd/autograd.h"
 #include "op/formula.h"
 #include "op/op.h"
 #include "ops/geometry.h"
@@ -64,6 +66,7 @@ RULE(matrix_exp) { return rush_result(out, T("linalg_matrix_exp", in[0])); }
 /* A split into pieces of the size of the first. */
 RULE(chunk)
 {
+    if (SELF->flags & RUSH_T_HISTORY_BELOW) return rush_watched(RUSH_FORM_CALL, op, in, out, false, rush_wants_grad(SELF)) ? -1 : 0; /* nested tensors have their own */
     int64_t n = I_(in[1]);
     int d = SELF->ndim && n > 0 && n < 1 << 26 ? rush_dim_wrap(I_(in[2]), SELF->ndim) : -1;
     if (d < 0) return rush_failed() ? -1 : op->shape(op, in, out); /* which says what is wrong */
