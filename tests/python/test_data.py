@@ -197,6 +197,23 @@ def test_what_workers_leave_is_dropped_without_interrupts(monkeypatch):
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
+def test_pipes_that_the_collector_closed_are_not_closed_again():
+    """Of a cycle it finalises all, in any order; the numbers are soon other files'."""
+    loader = iter(DataLoader(Numbers(), num_workers=2, worker_type="process"))
+    next(loader)
+    ends = [*loader._task_pipes, *loader._result_pipes]
+    numbers = {end.fileno() for end in ends}
+    for end in ends:
+        end.__del__()
+    others = [os.open(os.devnull, os.O_RDONLY) for _ in ends]
+    assert numbers & set(others)
+    loader._shutdown_workers()
+    for other in others:
+        os.fstat(other)
+        os.close(other)
+    assert not children_of(os.getpid())
+
+
 def test_ctrl_c_while_a_worker_ends():
     """Python's own end of a process told of it, beside what the program told."""
     program = ("import multiprocessing.util as util, os, signal, sys\n"

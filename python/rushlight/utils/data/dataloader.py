@@ -541,6 +541,14 @@ def _without_interrupts():
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+class _End(connection.Connection):
+    """The end of a pipe that stays here. The collector may finalise it before the iterator that it belongs to: it is closed then, and
+    not a number that is somebody else's by the time that the iterator closes it again."""
+
+    def __del__(self):
+        self.close()
+
+
 class _MultiProcessingDataLoaderIter(_WorkersIter):
     """Reads in worker processes."""
 
@@ -564,6 +572,7 @@ class _MultiProcessingDataLoaderIter(_WorkersIter):
             task_out, task_in = context.Pipe(duplex=False)
             result_out, result_in = context.Pipe(duplex=False)
             _widen(result_in)
+            task_in.__class__ = result_out.__class__ = _End
             process = context.Process(target=_worker_main, args=(
                 self._dataset_kind, self._dataset, task_out, result_in, self._workers_done_event,
                 self._auto_collation, self._collate_fn, self._drop_last, self._base_seed, self._worker_init_fn, i,
