@@ -84,7 +84,6 @@ SUITES = {
     "torchio": ("fepegar+torchio", ".", ["tests"]),
     "litgpt": ("Lightning-AI+litgpt", ".", ["tests"]),
     "quanto": ("huggingface+optimum-quanto", ".", ["tests"]),
-    "torchao": ("pytorch+ao", ".", ["test", "--ignore=test/prototype", "--ignore=test/hqq"]),
     "composer": ("mosaicml+composer", ".", ["tests"]),
     "torchao": ("pytorch+ao", ".", ["test/quantization", "test/core", "test/dtypes", "--ignore=test/quantization/pt2e"]),
 }

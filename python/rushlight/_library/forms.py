@@ -42,8 +42,8 @@ _OPTIONS = ("layout", "device", "pin_memory")
 
 def _out_names(base, overload, returns):
     """(overload, names of what it writes) of the form with out=."""
-    known = _OUT.get("%s.%s" % (base, overload) if overload else base, ())
-    if type(known) is tuple and known:
+    known = _OUT.get("%s.%s" % (base, overload) if overload else base)
+    if isinstance(known, tuple):
         return known
     named = tuple(r.name for r in returns)
     several = len(named) > 1
