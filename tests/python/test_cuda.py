@@ -563,6 +563,7 @@ for model, x, y in jobs:
 NETWORKS = """
 import copy
 nn = torch.nn
+torch.manual_seed(0)
 class Words(nn.Module):
     def __init__(self):
         super().__init__()
