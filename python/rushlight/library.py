@@ -193,6 +193,7 @@ class Library:
 
     def _register_fake(self, op_name, fn, _stacklevel=1, *, allow_override=True):
         base, _, overload = op_name.split("::")[-1].partition(".")
+        _place_fake("%s::%s" % (self.ns, op_name.split("::")[-1]), _place_in_program(inspect.currentframe().f_back), allow_override)
         torch.ops._set_fake(self.ns, base, overload, fn)
 
     def _register_torch_dispatch_rule(self, op_name, torch_dispatch_class, fn):
@@ -285,6 +286,12 @@ def register_kernel(op, device_types, func=None, /, *, lib=None):
 _fake_places = {}  # operator -> where in the program it got its fake implementation
 
 
+def _place_fake(name, place, allow_override):
+    if not allow_override and name in _fake_places:
+        raise RuntimeError("register_fake(...): the operator %s already has a fake impl registered at %s." % (name, _fake_places[name]))
+    _fake_places[name] = place
+
+
 def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=True):
     """Give an operator its results' shapes and dtypes. The operator need not exist (yet)."""
     name = _name_of(op)
@@ -292,9 +299,7 @@ def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=T
 
     def register(f):
         namespace, base, overload = parse_name(name)
-        if not allow_override and name in _fake_places:
-            raise RuntimeError("register_fake(...): the operator %s already has a fake impl registered at %s." % (name, _fake_places[name]))
-        _fake_places[name] = place
+        _place_fake(name, place, allow_override)
         if name in OPDEFS:
             OPDEFS[name].register_fake(f)
         else:

@@ -437,8 +437,11 @@ static void link_elsewhere(const rush_op *op, const rush_value *in, rush_value *
 RUSH_HOT void rush_view_links(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (in[0].kind != RUSH_V_TENSOR) return;
-    if (RUSH_UNLIKELY(in[0].t->layout == RUSH_ELSEWHERE)) link_elsewhere(op, in, out);
-    if (op->flags & RUSH_NO_GRAD || in[0].t->layout) return;
+    if (RUSH_UNLIKELY(in[0].t->layout)) {
+        if (in[0].t->layout == RUSH_ELSEWHERE) link_elsewhere(op, in, out);
+        return;
+    }
+    if (op->flags & RUSH_NO_GRAD) return;
     for (int i = 0; i < op->nout; ++i) {
         if (out[i].kind == RUSH_V_TENSOR) link(out[i].t, in[0].t, 0);
         else if (out[i].kind == RUSH_V_TENSORS)

@@ -83,17 +83,17 @@ static rush_tensor *detached(const rush_op *op, uint32_t slot, rush_tensor *t)
     return rush_is_watched(t) && has_gradient(op, (int)slot, t) ? T("detach", V(t)) : rush_tensor_detach(t);
 }
 
-/* Will the derivative show t to somebody, who answers for it? */
+/* Will the derivative show t itself to somebody, who answers for it? A shape will not do. */
 static bool hands_on(const rush_node *node, const rush_tensor *t)
 {
-    return node->op && node->op->flags & RUSH_HANDS_ON && rush_is_watched(t);
+    return t->layout == RUSH_ELSEWHERE && node->op && node->op->flags & RUSH_HANDS_ON && rush_is_watched(t);
 }
 
 RUSH_HOT int rush_saved_make(rush_saved *s, rush_node *node, rush_tensor *t, bool is_output, uint32_t slot, bool shape_only)
 {
     *s = (rush_saved){.is_output = is_output, .slot = slot, .shape_only = shape_only};
     if (!t) return 0;
-    if (shape_only) return (s->t = t->layout == RUSH_ELSEWHERE && hands_on(node, t) ? rush_keep(t) : geometry(node, (uint32_t)(s - node->saved), t)) ? 0 : -1;
+    if (shape_only) return (s->t = hands_on(node, t) ? rush_keep(t) : geometry(node, (uint32_t)(s - node->saved), t)) ? 0 : -1;
     RUSH_CHECK(!(t->flags & RUSH_T_INFERENCE), RUSH_RUNTIME_ERROR,
                "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in computation tracked by "
                "autograd. To work around this, you can make a clone to get a normal tensor and use it in autograd, or use `torch.no_grad()` "

@@ -40,13 +40,13 @@ RULE(_imag_part) { return rush_result(out, T("select.int", V(T("view_as_real", i
 RULE(isclose)
 {
     if (SELF->dtype != in[1].t->dtype) return op->run(op, in, out); /* refused there */
+    bool exact = rush_dtypes[SELF->dtype].category < 2;
     rush_tensor *close = T("eq.Tensor", in[0], in[1]);
-    if (I_(in[4]) && !rush_dtype_is_integer(SELF->dtype)) {
+    if (I_(in[4]) && !exact) {
         rush_tensor *nans = T("__and__.Tensor", V(T("isnan", in[0])), V(T("isnan", in[1])));
         close = T_INPLACE("bitwise_or.Tensor", V(close), V(nans));
     }
     if (D_(in[2]) == 0 && D_(in[3]) == 0) return rush_result(out, close);
-    bool exact = rush_dtypes[SELF->dtype].category < 2;
     rush_tensor *other = exact ? T("_to_copy", in[1], rush_v_dtype(RUSH_F64)) : in[1].t;
     rush_tensor *allowed = T("add.Scalar", V(T("abs", V(T("mul.Scalar", V(other), in[2])))), in[3]), *off = T("abs", V(T("sub.Tensor", in[0], V(other))));
     return rush_result(out, T_INPLACE("bitwise_or.Tensor", V(close), V(T_INPLACE("bitwise_and.Tensor", V(is_finite(off)), V(T("le.Tensor", V(off), V(allowed)))))));
@@ -86,19 +86,20 @@ static rush_value row(rush_value v, int64_t above, int64_t pair[2])
     pair[1] = v.n ? v.ints[0] : 0;
     return rush_v_ints(pair, v.n ? 2 : 0);
 }
+static rush_value high(rush_value x) { return V(T("unsqueeze", x, V(-2))); }
 static rush_tensor *flat(rush_tensor *x) { return x ? T("squeeze.dim", V(x), V(-2)) : NULL; }
 
 RULE(avg_pool1d)
 {
     int64_t kernel[2], stride[2], padding[2];
     rush_value k = row(in[1], 1, kernel), s = row(in[2], 1, stride), p = row(in[3], 0, padding);
-    return rush_result(out, flat(T("avg_pool2d", V(T("unsqueeze", in[0], V(-2))), k, s, p, in[4], in[5])));
+    return rush_result(out, flat(T("avg_pool2d", high(in[0]), k, s, p, in[4], in[5])));
 }
 RULE(max_pool1d_with_indices)
 {
     int64_t kernel[2], stride[2], padding[2], dilation[2];
     rush_value both[RUSH_MAXOUT] = {0}, k = row(in[1], 1, kernel), s = row(in[2], 1, stride), p = row(in[3], 0, padding), d = row(in[4], 1, dilation);
-    if (TN(both, "max_pool2d_with_indices", V(T("unsqueeze", in[0], V(-2))), k, s, p, d, in[5])) return -1;
+    if (TN(both, "max_pool2d_with_indices", high(in[0]), k, s, p, d, in[5])) return -1;
     out[1] = V(flat(both[1].t));
     return rush_result(out, flat(both[0].t));
 }
@@ -106,13 +107,13 @@ RULE(adaptive_avg_pool1d)
 {
     int64_t size[2];
     rush_value wanted = row(in[1], 1, size);
-    return rush_result(out, flat(T("adaptive_avg_pool2d", V(T("unsqueeze", in[0], V(-2))), wanted)));
+    return rush_result(out, flat(T("adaptive_avg_pool2d", high(in[0]), wanted)));
 }
 RULE(adaptive_max_pool1d)
 {
     int64_t size[2];
     rush_value both[RUSH_MAXOUT] = {0}, wanted = row(in[1], 1, size);
-    if (TN(both, "adaptive_max_pool2d", V(T("unsqueeze", in[0], V(-2))), wanted)) return -1;
+    if (TN(both, "adaptive_max_pool2d", high(in[0]), wanted)) return -1;
     out[1] = V(flat(both[1].t));
     return rush_result(out, flat(both[0].t));
 }

@@ -32,6 +32,14 @@ def _collective(name):
     return lambda *args: getattr(importlib.import_module("rushlight.distributed._functional_collectives"), name)(*args)
 
 
+def _sizes(self):
+    return list(self.size())
+
+
+def _strides(self):
+    return list(self.stride())
+
+
 _TABLE = (
     ("_pin_memory(Tensor self, Device? device=None) -> Tensor", None),
     ("is_pinned(Tensor self, Device? device=None) -> bool", lambda self, device=None: self.is_pinned()),
@@ -40,10 +48,10 @@ _TABLE = (
     ("_assert_scalar(Scalar self, str assert_msg) -> ()", lambda self, assert_msg: torch._assert(bool(self), assert_msg)),
     ("_assert_tensor_metadata(Tensor a, int[]? size=None, int[]? stride=None, ScalarType? dtype=None, *, Device? device=None, "
      "Layout? layout=None) -> ()", None),
-    ("size(Tensor self) -> int[]", lambda self: list(self.size())),
-    ("stride(Tensor self) -> int[]", lambda self: list(self.stride())),
-    ("sym_size(Tensor self) -> int[]", lambda self: list(self.size())),
-    ("sym_stride(Tensor self) -> int[]", lambda self: list(self.stride())),
+    ("size(Tensor self) -> int[]", _sizes),
+    ("sym_size(Tensor self) -> int[]", _sizes),
+    ("stride(Tensor self) -> int[]", _strides),
+    ("sym_stride(Tensor self) -> int[]", _strides),
     ("sym_size.int(Tensor self, int dim) -> int", lambda self, dim: self.size(dim)),
     ("sym_stride.int(Tensor self, int dim) -> int", lambda self, dim: self.stride(dim)),
     ("sym_numel(Tensor self) -> int", lambda self: self.numel()),
