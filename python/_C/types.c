@@ -52,6 +52,19 @@ static PyObject *dtype_complex(PyObject *self, void *unused) { return PyBool_Fro
 static PyObject *dtype_itemsize(PyObject *self, void *unused) { return PyLong_FromLong(INFO(self)->size); }
 static PyObject *dtype_signed(PyObject *self, void *unused) { return PyBool_FromLong(INFO(self)->category >= 2 || INFO(self)->is_signed); }
 static PyObject *dtype_word(PyObject *self, void *unused) { return PyUnicode_FromString(INFO(self)->word); }
+/* f32, i64, u8, bf16, f8e4m3fn, b16x1: a letter and the rest of the name; what has less than a byte, and quantized types, keep theirs. */
+static PyObject *dtype_abbr(PyObject *self, void *unused)
+{
+    const char *name = INFO(self)->name, *rest = name + strcspn(name, "0123456789");
+    if (*name == 'q' || (DTYPE(self) >= RUSH_DTYPES && INFO(self)->category == 1)) return PyUnicode_FromString(name);
+    char text[32];
+    bool bits = !strncmp(name, "bits", 4);
+    int n = snprintf(text, sizeof text, "%.*s%s", strncmp(name, "bf", 2) ? 1 : 2, name, *rest ? rest : "8");
+    if (bits && !strchr(text, 'x')) snprintf(text + n, sizeof text - (size_t)n, "x1");
+    char *to = text;
+    for (const char *from = text; (*to = *from); ++from) to += *from != '_';
+    return PyUnicode_FromString(text);
+}
 static PyObject *dtype_onnx(PyObject *self, void *unused) { return PyLong_FromLong(INFO(self)->onnx); }
 static PyObject *dtype_storage(PyObject *self, void *unused) { return INFO(self)->storage ? PyUnicode_FromFormat("%sStorage", INFO(self)->word) : py_ref(Py_None); }
 static PyObject *dtype_to_real(PyObject *self, PyObject *unused) { return DTYPE(self) < RUSH_DTYPES ? py_dtype(rush_dtype_real(DTYPE(self))) : py_ref(self); }
@@ -62,6 +75,7 @@ static PyGetSetDef dtype_getset[] = {
     {"is_complex", dtype_complex, NULL, "Is it a complex type?"},
     {"is_signed", dtype_signed, NULL, "Can it be negative?"},
     {"itemsize", dtype_itemsize, NULL, "Bytes per element."},
+    {"abbr", dtype_abbr, NULL, "Its name in short: f32."},
     {"_word", dtype_word, NULL, "What messages and classes of old call it: Float."},
     {"_storage", dtype_storage, NULL, "The name of its storage class, or None."},
     {"_onnx", dtype_onnx, NULL, "ONNX's number of it; 0: none."},

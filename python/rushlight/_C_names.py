@@ -55,6 +55,9 @@ def __getattr__(name):
     if name in _GRAPH:
         from rushlight.jit import _graph
         return getattr(_graph, name)
+    if name in ("ScriptObject", "ScriptMethod"):
+        from rushlight.jit import _loaded
+        return getattr(_loaded, name)
     if name == "TracingState":
         from rushlight.jit._nodes import Tracer
         return Tracer
@@ -204,7 +207,7 @@ def _opaque(names):
         globals()[name] = type(name, (_Opaque,), {"__module__": "torch._C"})
 
 
-_opaque("Argument FunctionSchema ScriptModule ScriptMethod ScriptFunction ScriptObject ScriptList ScriptDict "
+_opaque("Argument FunctionSchema ScriptModule ScriptFunction ScriptList ScriptDict "
         "CompilationUnit Code CallStack Future Await GraphExecutorState Gradient DeepCopyMemoTable "
         "AliasDb ErrorReport LiteScriptModule PyTorchFileReader PyTorchFileWriter SymIntNode SymFloatNode LoggerBase NoopLogger "
         "LockingLogger StaticModule OperatorInfo EnumType InferredType InterfaceType _TensorBase")

@@ -35,7 +35,7 @@ _TABLE = {
         "torch": "AliasDb Argument ArgumentSpec CallStack Capsule Code CompleteArgumentSpec ConcreteModuleType "
                  "ConcreteModuleTypeBuilder DeepCopyMemoTable DeserializationStorageContext EnumType ErrorReport ExecutionPlan "
                  "FileCheck FunctionSchema Gradient GraphExecutorState InferredType InterfaceType LiteScriptModule OperatorInfo "
-                 "ScriptClass ScriptClassFunction ScriptDict ScriptList ScriptMethod ScriptModuleSerializer ScriptObject "
+                 "ScriptClass ScriptClassFunction ScriptDict ScriptList ScriptModuleSerializer "
                  "ScriptObjectProperty SerializationStorageContext StaticModule import_ir_module import_ir_module_from_buffer "
                  "merge_type_from_type_comment parse_ir parse_schema parse_type_comment unify_type_list",
     }),
@@ -66,6 +66,10 @@ def _class(path, text):
     return type(name, (), {"__new__": absent, "__module__": path[:-len(name) - 1], "__doc__": text[0].upper() + text[1:] + "."})
 
 
+def _made(path, reason):
+    return _class(path, reason) if path.rpartition(".")[2][0].isupper() else function(path, NotImplementedError, reason)
+
+
 def removed(path, name):
     """A function that PyTorch removed, and that is an error there too."""
     return function(path, RuntimeError, "this function was deprecated since version 1.9 and is now removed; use torch.linalg." + _REMOVED[name])
@@ -77,7 +81,7 @@ def of_torch(name):
         return removed("torch." + name, name)
     for reason, places in _TABLE.values():
         if name in places.get("torch", "").split():
-            return function("torch." + name, NotImplementedError, reason)
+            return _made("torch." + name, reason)
     return None
 
 
@@ -86,8 +90,7 @@ def of_module(module, name):
     reason, names = _MODULES[module]
     if name not in names.split():
         raise AttributeError("module 'torch.%s' has no attribute '%s'" % (module, name))
-    path = "torch.%s.%s" % (module, name)
-    return _class(path, reason) if name[0].isupper() else function(path, NotImplementedError, reason)
+    return _made("torch.%s.%s" % (module, name), reason)
 
 
 def fill(Tensor):

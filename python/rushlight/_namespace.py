@@ -22,6 +22,7 @@ def _c_name(name):
 
 
 _C.__getattr__ = _c_name
+vars(_C).update(has_lapack=True, has_openmp=True, has_spectral=True, has_mkl=False)
 _C._nn.__getattr__ = lambda name: _absent.of_module("_C._nn", name)
 _C.__path__ = []     # its parts can be imported under their dotted names
 names.update({name: value for name, value in vars(_C).items() if not name.startswith("_")})
@@ -38,8 +39,7 @@ from rushlight import _basics  # noqa: E402
 from rushlight.version import __version__  # noqa: E402
 
 names.update({name: getattr(_basics, name) for name in _basics.__all__}, __version__=__version__)
-names.update(e=math.e, pi=math.pi, inf=math.inf, nan=math.nan, newaxis=None, has_lapack=True, has_openmp=True,
-             has_spectral=True, has_mkl=False, legacy_contiguous_format=_C.contiguous_format)
+names.update(e=math.e, pi=math.pi, inf=math.inf, nan=math.nan, newaxis=None, legacy_contiguous_format=_C.contiguous_format)
 
 _SUBMODULES = frozenset((
     "accelerator", "amp", "ao", "as_torch", "audio", "autograd", "backends", "compiler", "cpu", "cuda", "distributed",
@@ -84,6 +84,7 @@ _ELSEWHERE = {
     "_compile": "_disable_dynamo",
     "compiler": "compile",
     "jit": "fork wait CompilationUnit ScriptFunction ScriptModule",
+    "jit._loaded": "ScriptMethod ScriptObject",
     "_sobol": "_sobol_engine_draw _sobol_engine_ff_ _sobol_engine_initialize_state_ _sobol_engine_scramble_",
     "nested._internal.strided": "_nested_compute_contiguous_strides_offsets _nested_from_padded _nested_tensor_from_mask "
                                 "_nested_tensor_from_mask_left_aligned _nested_tensor_from_tensor_list _nested_view_from_buffer "

@@ -65,6 +65,8 @@ class HigherOrderOperator(OperatorBase):
 class OpOverload(OperatorBase):
     """One overload of an operator."""
 
+    __class_getitem__ = classmethod(types.GenericAlias)
+
     def __init__(self, overloadpacket, op, op_dk, schema, tags):
         self._op, self._op_dk, self._schema, self._tags = op, op_dk, schema, tags
         self._overloadpacket = overloadpacket

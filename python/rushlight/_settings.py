@@ -21,6 +21,9 @@ class _Group:
     def __setattr__(self, name, value):
         self._owner._values[self._path + "." + name] = value
 
+    def __delattr__(self, name):
+        self._owner._erase(self._path + "." + name)
+
     def __dir__(self):
         return [key[len(self._path) + 1:] for key in self._owner._values if key.startswith(self._path + ".")]
 
@@ -53,6 +56,11 @@ class Settings(types.ModuleType):
     def _write(self, name, value):
         self._values[self._aliases.get(name, name)] = value
 
+    def _erase(self, name):
+        """unittest.mock.patch deletes what it changed, then writes what was there."""
+        self._read(name)
+        self._values.pop(self._aliases.get(name, name), None)
+
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
@@ -63,6 +71,9 @@ class Settings(types.ModuleType):
             super().__setattr__(name, value)
         else:
             self._write(name, value)
+
+    def __delattr__(self, name):
+        self._erase(name)
 
     def __dir__(self):
         return sorted({key.partition(".")[0] for key in self._values} | set(dir(Settings)))

@@ -242,17 +242,17 @@ def unravel_index(indices, shape):
     if has_torch_function((indices,)):
         return handle_torch_function(unravel_index, (indices,), indices, shape=shape)
     if indices.dtype.is_floating_point or indices.dtype.is_complex or indices.dtype == torch.bool:
-        raise TypeError(f"expected 'indices' to be an integer tensor, but got {indices.dtype}")
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
     if not isinstance(shape, (int, torch.Size, tuple, list)):
         raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(shape)}")
-    shape = torch.Size([shape] if isinstance(shape, int) else shape)
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
     for n in shape:
         if not isinstance(n, int):
             raise TypeError(f"expected 'shape' sequence to only contain ints, but got {type(n)}")
     if any(n < 0 for n in shape):
-        raise ValueError(f"'shape' cannot have negative values, but got {tuple(shape)}")
+        raise ValueError(f"'shape' cannot have negative values, but got {shape}")
     indices = indices.to(torch.int64)
-    steps = list(itertools.accumulate(list(shape)[:0:-1], lambda a, b: a * b, initial=1))[::-1]
+    steps = list(itertools.accumulate(shape[:0:-1], lambda a, b: a * b, initial=1))[::-1]
     return tuple(indices.div(step, rounding_mode="floor") % n for step, n in zip(steps, shape))
 
 

@@ -34,6 +34,7 @@ class dtype:
     is_complex: _bool
     is_signed: _bool
     itemsize: _int
+    abbr: _str
     def to_real(self) -> _dtype: ...
     def to_complex(self) -> _dtype: ...
 

@@ -390,11 +390,12 @@ static int put_check(const rush_tensor *self, rush_value list, const rush_tensor
     bool fill = is_fill(list, values, accumulate);
     RUSH_CHECK(!fill || !rush_dtype_is_complex(values->dtype) || rush_dtype_is_complex(self->dtype), RUSH_RUNTIME_ERROR,
                "value cannot be converted to type %s without overflow", rush_dtypes[self->dtype].c_type);
+    RUSH_CHECK(list.n > 0, RUSH_RUNTIME_ERROR, "at least one index must be provided");
+    if (plan_sizes(&p, self, list) || (!p.open && put_fits(&p, values, &s))) return -1;
     RUSH_CHECK(fill || self->dtype == values->dtype, RUSH_RUNTIME_ERROR,
                "Index put requires the source and destination dtypes match, got %s for the destination and %s for the source.",
                rush_dtype_word(self->dtype), rush_dtype_word(values->dtype));
-    if (plan_sizes(&p, self, list)) return -1;
-    return p.open ? 0 : put_fits(&p, values, &s);
+    return 0;
 }
 
 static int put_into(rush_tensor *self, rush_value list, rush_tensor *values, bool accumulate)
