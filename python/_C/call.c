@@ -70,23 +70,24 @@ static PyObject *return_type_repr(PyObject *self)
     return text;
 }
 
-static const char *return_name(const rush_op *op) /* max.dim's is torch.return_types.max, linalg's keep their prefix */
+/* max.dim's is torch.return_types.max, with out= max_out; linalg's keep their prefix */
+static const char *return_name(const rush_op *op, bool given)
 {
     char text[160];
-    snprintf(text, sizeof text, "torch.return_types.%s", op->base);
+    snprintf(text, sizeof text, "torch.return_types.%s%s", op->base, given ? "_out" : "");
     char *kept = rush_malloc(strlen(text) + 1);
     return kept ? strcpy(kept, text) : NULL;
 }
 
-PyObject *py_return_type(const rush_op *op)
+PyObject *py_return_type(const rush_op *op, bool given)
 {
-    PyObject *key = PyLong_FromLong((long)op->index), *type = NULL;
+    PyObject *key = PyLong_FromLong(2 * (long)op->index + given), *type = NULL;
     if (!key) return NULL;
     if (!return_types && !(return_types = PyDict_New())) goto end;
     if ((type = PyDict_GetItem(return_types, key))) goto end;
     PyStructSequence_Field fields[RUSH_MAXOUT + 1] = {{0}};
     for (int i = 0; i < op->nout; ++i) fields[i].name = op->out_names[i];
-    PyStructSequence_Desc desc = {.name = return_name(op), .fields = fields, .n_in_sequence = op->nout};
+    PyStructSequence_Desc desc = {.name = return_name(op, given), .fields = fields, .n_in_sequence = op->nout};
     PyTypeObject *made = PyStructSequence_NewType(&desc);
     if (!made) goto end;
     made->tp_repr = return_type_repr;
@@ -105,13 +106,14 @@ static PyObject *result(const rush_op *op, int i, const rush_value *v)
     return v->kind == RUSH_V_TENSORS ? py_wrap_list(v->tensors, v->n, true) : py_from_value(v);
 }
 
-RUSH_HOT PyObject *py_results(const rush_op *op, const rush_value *out)
+/* given: the caller's own, out= */
+RUSH_HOT static PyObject *results(const rush_op *op, const rush_value *out, bool given)
 {
     if (RUSH_LIKELY(op->nout == 1)) return out->kind == RUSH_V_TENSOR ? py_wrap(out->t) : result(op, 0, out);
     if (op->nout == 0) Py_RETURN_NONE;
     bool named = true;
     for (int i = 0; i < op->nout; ++i) named = named && op->out_names[i];
-    PyObject *type = named ? py_return_type(op) : NULL;
+    PyObject *type = named ? py_return_type(op, given) : NULL;
     PyObject *tuple = type ? PyStructSequence_New((PyTypeObject *)type) : PyTuple_New(op->nout);
     for (int i = 0; tuple && i < op->nout; ++i) {
         PyObject *x = result(op, i, &out[i]);
@@ -121,6 +123,8 @@ RUSH_HOT PyObject *py_results(const rush_op *op, const rush_value *out)
     }
     return tuple;
 }
+
+RUSH_HOT PyObject *py_results(const rush_op *op, const rush_value *out) { return results(op, out, false); }
 
 /* ---- one call ---- */
 
@@ -206,7 +210,7 @@ RUSH_HOT static PyObject *run(const py_overload *o, py_call *c)
         failed = rush_call_out(op, c->in, out);
         if (failed || (c->requires_grad && !rush_requires_grad_set(out[0].t, true))) return py_raise();
         if (py_is_tensor(c->out)) return py_ref(c->out);
-        return py_results(op, out);
+        return results(op, out, true);
     }
     failed = o->inplace ? py_run_inplace(op, c->in, out) : py_run(op, c->in, out);
     if (failed) return py_raise();
@@ -481,16 +485,19 @@ PyObject *py_function(const char *base, const char *name, const char *space, int
     return (PyObject *)f;
 }
 
-/* _return_type("max") -> the class of its results with names, or None */
+/* _return_type("max") -> the class of its results with names, or None; "max_out": of those that were given */
 static PyObject *return_type(PyObject *module, PyObject *x)
 {
-    const char *base = PyUnicode_AsUTF8(x);
-    if (!base) return NULL;
+    const char *name = PyUnicode_AsUTF8(x);
+    char base[128];
+    if (!name) return NULL;
+    bool given = strlen(name) > 4 && !strcmp(name + strlen(name) - 4, "_out");
+    snprintf(base, sizeof base, "%.*s", (int)(strlen(name) - (given ? 4 : 0)), name);
     for (const rush_op *op = rush_op_find(base); op; op = op->next) {
         bool named = op->nout > 1;
         for (int i = 0; i < op->nout; ++i) named = named && op->out_names[i];
         if (!named) continue;
-        PyObject *type = py_return_type(op);
+        PyObject *type = py_return_type(op, given);
         return type ? py_ref(type) : NULL;
     }
     Py_RETURN_NONE;

@@ -144,7 +144,7 @@ static PyMethodDef functions[] = {
     {"_jit_get_operation", get_operation, METH_O, "The callable of an operation by its qualified name, and the names of its overloads."},
     {"_get_operation_overload", get_overload, METH_VARARGS, "The callable of one overload."},
     {"_schemas", schemas, METH_O, "The schemas of all overloads of a name."},
-    {"_dispatch_get_all_op_names", names, METH_NOARGS, "The names of all operations."},
+    {"_op_names", names, METH_NOARGS, "The names of all operations, those of aten without it."},
     {NULL},
 };
 

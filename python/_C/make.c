@@ -175,12 +175,19 @@ static int store_element(char *p, int dtype, PyObject *x)
     return failed;
 }
 
+static int wrong_length(const rush_tensor *to, int dim, int64_t n)
+{
+    return PyErr_Format(PyExc_ValueError, "expected sequence of length %lld at dim %d (got %lld)", (long long)to->size[dim], dim, (long long)n), -1;
+}
+
 static int store(const rush_tensor *to, int dim, char *p, PyObject *x)
 {
     int size = rush_dtypes[to->dtype].size;
     if (dim == to->ndim && py_is_tensor(x)) return store_element(p, to->dtype, x);
     rush_tensor *part = PyFloat_CheckExact(x) || PyLong_CheckExact(x) ? NULL : as_part(x);
     if (part && (part->ndim || dim == to->ndim)) {
+        for (int d = 0; d < part->ndim && !py_is_tensor(x) && part->ndim == to->ndim - dim; ++d)
+            if (part->size[d] != to->size[dim + d]) return wrong_length(to, dim + d, part->size[d]);
         if (part->ndim != to->ndim - dim || memcmp(part->size, to->size + dim, sizeof *part->size * part->ndim))
             return PyErr_Format(PyExc_ValueError, "only one element tensors can be converted to Python scalars"), -1;
         rush_tensor *place = rush_tensor_alias(to, part->ndim, to->size + dim, to->stride + dim, (p - (char *)to->storage->data) / size);
@@ -194,7 +201,7 @@ static int store(const rush_tensor *to, int dim, char *p, PyObject *x)
     if (!fast) return -1;
     int failed = 0;
     if (PySequence_Fast_GET_SIZE(fast) != to->size[dim])
-        failed = (PyErr_Format(PyExc_ValueError, "expected sequence of length %lld at dim %d (got %zd)", (long long)to->size[dim], dim, PySequence_Fast_GET_SIZE(fast)), -1);
+        failed = wrong_length(to, dim, PySequence_Fast_GET_SIZE(fast));
     bool last = dim + 1 == to->ndim;
     for (Py_ssize_t i = 0; !failed && i < to->size[dim]; ++i) {
         PyObject *item = py_list_item(fast, i);
@@ -207,10 +214,23 @@ static int store(const rush_tensor *to, int dim, char *p, PyObject *x)
     return failed;
 }
 
+/* Another library's array: an object with __dlpack__, or a capsule that one gave; parked. NULL without an exception for others. */
+static rush_tensor *from_dlpack(PyObject *x, bool capsules)
+{
+    if (PyList_Check(x) || PyTuple_Check(x) || PyFloat_Check(x) || PyLong_Check(x) || is_text(x) || py_is_numpy_scalar(x)) return NULL;
+    if (!(PyCapsule_CheckExact(x) ? capsules : PyObject_HasAttrString(x, "__dlpack__"))) return NULL;
+    PyObject *module = PyImport_ImportModule("rushlight.utils.dlpack"), *made = module ? PyObject_CallMethod(module, "from_dlpack", "O", x) : NULL;
+    rush_tensor *t = made && py_is_tensor(made) ? rush_park(rush_keep(py_tensor_of(made))) : NULL;
+    Py_XDECREF(made);
+    Py_XDECREF(module);
+    return t;
+}
+
 rush_tensor *py_tensor_from_data(PyObject *data, int dtype, rush_device device, bool copy)
 {
     shape s = {.dtype = -1};
     rush_tensor *t = PyFloat_CheckExact(data) || PyLong_CheckExact(data) ? NULL : as_part(data), *moved;
+    if (!t && !PyErr_Occurred()) t = from_dlpack(data, false);
     if (PyErr_Occurred()) return NULL;
     if (t && t->layout) {
         t = dtype >= 0 && t->dtype != dtype ? T("_to_copy", V(rush_tensor_detach(t)), rush_v_dtype(dtype)) : copy ? T("clone", V(rush_tensor_detach(t))) : t;
@@ -369,6 +389,20 @@ static PyObject *as_tensor(PyObject *module, PyObject *const *args, Py_ssize_t n
     return finish(py_tensor_from_data(m.data, m.dtype, m.device, false), &m, mark);
 }
 
+/* copy=False and memory that will not do: says why. */
+static bool cannot_alias(const making *m, const rush_tensor *t)
+{
+    if (m->dtype >= 0 && m->dtype != t->dtype) {
+        PyErr_Format(PyExc_ValueError, "can't alias tensor with dtype '%s' into dtype '%s'.", rush_dtype_word(t->dtype), rush_dtype_word(m->dtype));
+    } else if (m->has_device && !rush_same_device(rush_device_resolve(m->device), t->device)) {
+        PyObject *from = py_device(t->device), *to = py_device(rush_device_resolve(m->device));
+        if (from && to) PyErr_Format(PyExc_ValueError, "can't alias tensor from device '%S' to '%S'.", from, to);
+        Py_XDECREF(to);
+        Py_XDECREF(from);
+    }
+    return PyErr_Occurred() != NULL;
+}
+
 static PyObject *asarray(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     static const char *const names[] = {"obj", "dtype", "device", "copy", "requires_grad", NULL};
@@ -386,23 +420,29 @@ static PyObject *asarray(PyObject *module, PyObject *const *args, Py_ssize_t n, 
             rush_scope_close(mark);
             return py_ref(m.data);
         }
-        if (m.copy == 0 && !same) {
-            PyErr_SetString(PyExc_ValueError, "can't alias tensor with a different dtype or device");
-            goto end;
-        }
+        if (m.copy == 0 && cannot_alias(&m, from)) goto end;
         t = same && m.copy == 1 ? T("clone", V(from)) : from;
         if (!same) t = T("_to_copy", V(from), rush_v_dtype(m.dtype < 0 ? from->dtype : m.dtype), RUSH_NONE,
                          (rush_value){.kind = RUSH_V_DEVICE, .device = m.has_device ? m.device : from->device});
         if (t && !keep) t = rush_tensor_detach(t);
         return finish(t ? t : py_raise(), &m, mark);
     }
-    if (!PyList_Check(m.data) && !PyTuple_Check(m.data) && !py_is_ndarray(m.data) && PyObject_CheckBuffer(m.data) && !py_is_numpy_scalar(m.data)) {
+    t = py_is_ndarray(m.data) ? py_from_ndarray(m.data, false) : from_dlpack(m.data, true);
+    if (t || PyErr_Occurred()) {
+        if (!t || (m.copy == 0 && cannot_alias(&m, t))) goto end;
+        bool moves = (m.dtype >= 0 && m.dtype != t->dtype) || !rush_same_device(rush_device_resolve(m.device), t->device);
+        if (moves) t = T("_to_copy", V(t), rush_v_dtype(m.dtype < 0 ? t->dtype : m.dtype), RUSH_NONE, (rush_value){.kind = RUSH_V_DEVICE, .device = m.device});
+        else if (m.copy == 1) t = T("clone", V(t));
+        return finish(t ? t : py_raise(), &m, mark);
+    }
+    if (!PyList_Check(m.data) && !PyTuple_Check(m.data) && PyObject_CheckBuffer(m.data) && !py_is_numpy_scalar(m.data)) {
         t = from_buffer(m.data, m.dtype < 0 ? (int)rush_default_dtype() : m.dtype, -1, 0, "asarray");
         if (t && m.copy == 1) t = T("clone", V(t));
         return finish(t, &m, mark);
     }
-    if (m.copy == 0 && !py_is_ndarray(m.data)) {
-        PyErr_SetString(PyExc_ValueError, "can't alias arbitrary sequence into a tensor.");
+    if (m.copy == 0) {
+        if (py_is_numpy_scalar(m.data)) PyErr_SetString(PyExc_RuntimeError, "can't alias NumPy scalars: leave copy=False out, or make an array of it");
+        else PyErr_SetString(PyExc_ValueError, "can't alias arbitrary sequence into a tensor.");
         goto end;
     }
     return finish(py_tensor_from_data(m.data, m.dtype, m.device, m.copy == 1), &m, mark);

@@ -352,6 +352,14 @@ PyNumberMethods py_tensor_number = {
 PyObject *py_tensor_richcompare(PyObject *a, PyObject *b, int op)
 {
     static const int which[] = {[Py_LT] = LT, [Py_LE] = LE, [Py_EQ] = EQ, [Py_NE] = NE, [Py_GT] = GT, [Py_GE] = GE};
+    if (py_is_tensor(a) && op == Py_EQ && py_is_ndarray(b) && py_ndarray_dtype(b) >= 0) { /* the one comparison that takes arrays: without it, == is False of all */
+        size_t mark = rush_scope_open();
+        rush_tensor *t = py_from_ndarray(b, false);
+        PyObject *array = t ? py_wrap(t) : NULL, *equal = array ? binary(EQ, a, array) : NULL;
+        Py_XDECREF(array);
+        rush_scope_close(mark);
+        return equal;
+    }
     if (!py_is_tensor(a) || !operand(b)) Py_RETURN_NOTIMPLEMENTED;
     return binary(which[op], a, b);
 }

@@ -357,6 +357,10 @@ class _NoFunctorch:
 _functorch = _NoFunctorch
 
 
+def _dispatch_get_all_op_names():
+    return [name if "::" in name else "aten::" + name for name in _C._op_names()]
+
+
 class _ReturnTypes:
     """torch._C._return_types: the classes of results with names."""
 
@@ -365,6 +369,11 @@ class _ReturnTypes:
         if cls is None:
             raise AttributeError("no operation '%s' returns a named tuple" % name)
         return cls
+
+    def __dir__(self):
+        bases = {name.partition(".")[0] for name in _C._op_names()}
+        named = [name for name in bases if _C._return_type(name)]
+        return sorted(named + [name + "_out" for name in named])
 
 
 _return_types = _ReturnTypes()

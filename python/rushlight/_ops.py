@@ -378,10 +378,10 @@ class _Ops(types.ModuleType):
             return
         path = os.path.abspath(str(path))
         _stable.load()
-        before = len(_C._dispatch_get_all_op_names())
+        before = len(_C._op_names())
         try:
             library = ctypes.CDLL(path)
-            if path in self.loaded_libraries or len(_C._dispatch_get_all_op_names()) > before:
+            if path in self.loaded_libraries or len(_C._op_names()) > before:
                 self.loaded_libraries.add(path)     # of C++, which registers while it is loaded
                 return
             register = library.register_operations

@@ -185,6 +185,10 @@ class Tensor(_C.TensorBase):
         raise RuntimeError("__cuda_array_interface__ is not there yet")
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        if stream is not None and not isinstance(stream, int):
+            raise TypeError("stream must be an int or None, not %s" % type(stream).__name__)
+        if self.is_cpu and stream not in (None, -1):
+            raise AssertionError("stream should be None on cpu.")
         if self.requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         if self.is_conj():

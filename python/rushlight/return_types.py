@@ -3,8 +3,6 @@ import rushlight as torch
 
 __all__ = ["pytree_register_structseq", "all_return_types"]
 
-all_return_types = []
-
 
 def pytree_register_structseq(cls):
     """Make such a class a container for torch.utils._pytree."""
@@ -24,21 +22,15 @@ def pytree_register_structseq(cls):
 def __getattr__(name):
     if name.startswith("__"):
         raise AttributeError(name)
-    cls = getattr(torch._C._return_types, name, None) if hasattr(torch._C, "_return_types") else None
+    if name == "all_return_types":
+        cls = [getattr(torch._C._return_types, known) for known in dir(torch._C._return_types)]
+    else:
+        cls = getattr(torch._C._return_types, name, None)
     if cls is None:
         raise AttributeError("module 'torch.return_types' has no attribute '%s'" % name)
     globals()[name] = cls
     return cls
 
 
-def _register_all():
-    space = getattr(torch._C, "_return_types", None)
-    for name in dir(space) if space is not None else ():
-        cls = getattr(space, name)
-        if isinstance(cls, type) and issubclass(cls, tuple) and not name.startswith("__"):
-            globals()[name] = cls
-            all_return_types.append(cls)
-            __all__.append(name)
-
-
-_register_all()
+def __dir__():
+    return sorted({*globals(), *dir(torch._C._return_types), "all_return_types"})

@@ -6,6 +6,7 @@ storages goes through a tensor that views the bytes.
 """
 import functools
 import io
+import operator
 import warnings
 
 import rushlight as torch
@@ -130,14 +131,14 @@ class TypedStorage(metaclass=_TypedMeta):
             return
         if len(args) > 1:
             raise RuntimeError("TypedStorage: too many positional arguments")
-        if args and not isinstance(args[0], int):
+        if args and not hasattr(args[0], "__index__"):
             source = args[0]
             if isinstance(source, TypedStorage):
                 source = source.tolist()
             values = torch.tensor(list(source), dtype=dtype, device=device)
             self._untyped_storage = values.untyped_storage()
         else:
-            count = args[0] if args else 0
+            count = operator.index(args[0]) if args else 0
             self._untyped_storage = UntypedStorage(count * dtype.itemsize, device=device or "cpu")
 
     # --- what it is

@@ -259,7 +259,7 @@ FORMS = ["plain"] * 6 + ["out"] * 4 + ["inplace"] * 3 + ["sparse"] * 4 + ["spars
 class Caller:
     def __init__(self, names, seed, odd=False):
         self.seed, self.turn, self.odd = seed, None, odd
-        schemas = {s.split("(")[0]: s for base in {n.split(".")[0] for n in torch._C._dispatch_get_all_op_names()} for s in torch._C._schemas(base)}
+        schemas = {s.split("(")[0]: s for base in {n.split(".")[0] for n in torch._C._op_names()} for s in torch._C._schemas(base)}
         schemas.update({name: schema for name, (schema, _) in PYTHON.items()})
         self.args = {n: arguments(s) for n, s in sorted(schemas.items())}
         self.names = [n for n in self.args if not names or any(w in n for w in names)]

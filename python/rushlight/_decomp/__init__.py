@@ -48,7 +48,7 @@ def stays_whole(op):
 
 @functools.cache
 def _records():
-    return frozenset(_C._dispatch_get_all_op_names())
+    return frozenset(_C._op_names())
 
 
 def _record(op):
