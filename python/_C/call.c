@@ -259,9 +259,8 @@ static int match_old_order(const py_overload *o, py_call *c, PyObject *const *ar
 /* Once in a process. */
 static int warn_of_old_order(const py_function_object *f)
 {
-    static bool said;
-    if (said) return 0;
-    said = true;
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    if (!rush_warn_now(&said)) return 0;
     PyObject *form = py_signature(f, f->overload);
     int failed = !form || PyErr_WarnFormat(PyExc_UserWarning, 1, "This overload of %U is deprecated:\n\tnumbers are keywords now, as in %U%U", f->name, f->name, form);
     Py_XDECREF(form);
@@ -274,10 +273,9 @@ static int warn_of_age(const py_function_object *f)
     static const struct {
         const char *name, *instead;
     } old[] = {{"cholesky", "cholesky"}, {"qr", "qr"}, {"triangular_solve", "solve_triangular"}, {"lu_solve", "lu_solve"}};
-    static bool said[RUSH_COUNT(old)];
+    static atomic_flag said[RUSH_COUNT(old)];
     for (size_t i = 0; i < RUSH_COUNT(old); ++i) {
-        if (strcmp(f->base, old[i].name) || said[i]) continue;
-        said[i] = true;
+        if (strcmp(f->base, old[i].name) || !rush_warn_now(&said[i])) continue;
         return PyErr_WarnFormat(PyExc_UserWarning, 1, "torch.%s is deprecated in favor of torch.linalg.%s", old[i].name, old[i].instead);
     }
     return 0;

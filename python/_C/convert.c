@@ -254,7 +254,7 @@ static PyObject *set(PyObject *self, PyObject *args, PyObject *kwargs)
         sizes[0] = 0, strides[0] = 1;
     } else if (py_is_tensor(source)) {
         rush_tensor *from = py_tensor_of(source);
-        if (from->dtype != t->dtype) return PyErr_Format(PyExc_RuntimeError, "Could not set tensor of type %s to a tensor of type %s", rush_dtypes[from->dtype].name, rush_dtypes[t->dtype].name);
+        if (from->dtype != t->dtype) return PyErr_Format(PyExc_RuntimeError, "Could not set tensor of type %s to a tensor of type %s", rush_dtypes[from->dtype].c_type, rush_dtypes[t->dtype].c_type);
         ndim = nstride = from->ndim;
         memcpy(sizes, from->size, sizeof *sizes * ndim);
         memcpy(strides, from->stride, sizeof *strides * ndim);
@@ -265,9 +265,8 @@ static PyObject *set(PyObject *self, PyObject *args, PyObject *kwargs)
         if (size && stride && py_to_sizes(stride, strides, RUSH_MAXDIM, &nstride) <= 0) goto wrong;
         s = from->storage;
     } else {
-        PyObject *untyped = py_getattr_quiet(source, "_untyped_storage");
-        s = py_storage_of(untyped ? untyped : source);
-        Py_XDECREF(untyped);
+        s = py_any_storage_of(source);
+        if (!py_storage_fits(source, t->dtype)) return NULL;
         if (!s) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "set_(): argument 'source' must be a Tensor or a storage, not %s", py_type_name(source));
         if (size && py_to_sizes(size, sizes, RUSH_MAXDIM, &ndim) <= 0) goto wrong;
         if (!size) sizes[0] = (int64_t)(s->nbytes / rush_dtypes[t->dtype].size) - offset;

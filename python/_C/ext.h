@@ -71,6 +71,8 @@ int py_to_number(PyObject *, rush_value *out); /* Python's and NumPy's numbers, 
 int py_plain_number(PyObject *, rush_value *out); /* Python's and NumPy's numbers only */
 int py_to_sizes(PyObject *, int64_t *out, int room, int *n); /* a sequence of ints, or one */
 rush_generator *py_generator_of(PyObject *);
+rush_storage *py_any_storage_of(PyObject *); /* of a typed one, too; NULL for others */
+bool py_storage_fits(PyObject *, int dtype); /* a typed storage of another dtype is an error */
 rush_storage *py_storage_of(PyObject *);
 bool py_is_generator(PyObject *);
 int py_device_ready(rush_device); /* -1 and the exception PyTorch raises for a device that is not there */

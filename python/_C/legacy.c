@@ -1,6 +1,7 @@
 /* legacy.c - the old constructors: Tensor(2, 3), FloatTensor([1, 2]), x.new(...). */
 #include "ext.h"
 #include "op/formula.h"
+#include "ops/create/factory.h"
 
 /* Nothing, sizes, a Size, a storage, a tensor of the same type, or data. */
 static rush_tensor *make(int dtype, rush_device device, PyObject *args)
@@ -16,10 +17,9 @@ static rush_tensor *make(int dtype, rush_device device, PyObject *args)
             t = rush_tensor_detach(t);
             return t ? t : py_raise();
         }
-        PyObject *untyped = py_getattr_quiet(x, "_untyped_storage");
-        rush_storage *s = py_storage_of(untyped ? untyped : x);
-        Py_XDECREF(untyped);
+        rush_storage *s = py_any_storage_of(x);
         if (s) {
+            if (!py_storage_fits(x, dtype)) return NULL;
             size[0] = (int64_t)(s->nbytes / rush_dtypes[dtype].size);
             rush_tensor *t = rush_tensor_over(s, dtype, 1, size, (int64_t[]){1}, 0);
             return t ? t : py_raise();
@@ -33,9 +33,10 @@ static rush_tensor *make(int dtype, rush_device device, PyObject *args)
     if (n) {
         int ok = py_to_sizes(Py_TYPE(x) == &py_type_Size && n == 1 ? x : args, size, RUSH_MAXDIM, &ndim);
         if (ok < 0) return NULL;
-        if (!ok) return PyErr_Format(PyExc_TypeError, "new(): sizes or a sequence were expected, got %s", py_type_name(x)), NULL;
+        if (!ok) return PyErr_Format(PyExc_TypeError, "new() received an invalid combination of arguments: sizes or a sequence were expected, got %s", py_type_name(x)), NULL;
     }
     rush_tensor *t = rush_tensor_new(dtype, device, ndim, size);
+    if (t && device.type == RUSH_CPU) rush_fresh_fill(t);
     return t ? t : py_raise();
 }
 

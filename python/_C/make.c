@@ -226,10 +226,23 @@ static rush_tensor *from_dlpack(PyObject *x, bool capsules)
     return t;
 }
 
+/* A storage's elements, which have to be of the dtype asked for or of what their numbers would become. Bytes that are untyped are read as that. */
+static rush_tensor *over_storage(rush_storage *s, PyObject *data, int dtype)
+{
+    shape found = {.dtype = -1};
+    if (dtype < 0 && find_dtype(&found, data)) return NULL;
+    if (dtype < 0) dtype = found.dtype;
+    if (!py_storage_fits(data, dtype)) return NULL;
+    rush_tensor *t = rush_tensor_over(s, dtype, 1, (int64_t[]){(int64_t)(s->nbytes / rush_dtypes[dtype].size)}, (int64_t[]){1}, 0);
+    return t ? t : py_raise();
+}
+
 rush_tensor *py_tensor_from_data(PyObject *data, int dtype, rush_device device, bool copy)
 {
     shape s = {.dtype = -1};
-    rush_tensor *t = PyFloat_CheckExact(data) || PyLong_CheckExact(data) ? NULL : as_part(data), *moved;
+    bool number = PyFloat_CheckExact(data) || PyLong_CheckExact(data);
+    rush_storage *bytes = number ? NULL : py_any_storage_of(data);
+    rush_tensor *t = number ? NULL : bytes ? over_storage(bytes, data, dtype) : as_part(data), *moved;
     if (!t && !PyErr_Occurred()) t = from_dlpack(data, false);
     if (PyErr_Occurred()) return NULL;
     if (t && t->layout) {

@@ -278,7 +278,9 @@ static PyObject *view_func(PyObject *self, PyObject *base) { return PyErr_Format
 
 static PyObject *as_subclass(PyObject *self, PyObject *cls)
 {
-    if (!PyType_Check(cls) || !PyType_IsSubtype((PyTypeObject *)cls, &py_type_TensorBase)) return PyErr_Format(PyExc_TypeError, "cls must be a type (got %s)", py_type_name(cls));
+    if (!PyType_Check(cls)) return PyErr_Format(PyExc_TypeError, "cls must be a type (got %s)", py_type_name(cls));
+    if (!PyType_IsSubtype((PyTypeObject *)cls, &py_type_TensorBase)) return PyErr_Format(PyExc_TypeError, "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible: %s",
+                                                                                         ((PyTypeObject *)cls)->tp_name);
     size_t mark = rush_scope_open();
     rush_tensor *t = T("alias", V(self_of(self)));
     PyObject *x = t ? py_wrap_as((PyTypeObject *)cls, t) : py_raise();
@@ -385,8 +387,8 @@ static PyObject *get_transposed(PyObject *self, void *unused)
     int64_t order[RUSH_MAXDIM];
     size_t mark = rush_scope_open();
     for (int i = 0; i < t->ndim; ++i) order[i] = t->ndim - 1 - i;
-    static bool said; /* once in a process; the interpreter's lock is held */
-    if (t->ndim > 2 && !said && (said = true) && PyErr_WarnEx(PyExc_UserWarning, "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated "
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    if (t->ndim > 2 && rush_warn_now(&said) && PyErr_WarnEx(PyExc_UserWarning, "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated "
                                     "and it will throw an error in a future release. Consider `x.mT` to transpose batches of matrices or "
                                     "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.", 1)) return NULL;
     return finish(mark, T("permute", V(t), rush_v_ints(order, t->ndim)));

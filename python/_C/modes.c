@@ -264,13 +264,21 @@ static PyObject *nest_less(PyObject *module, PyObject *unused) { return PyLong_F
 
 /* A loader's worker is told 1, though a program that reads in its place uses all it has. */
 static PyObject *num_threads(PyObject *module, PyObject *unused) { return PyLong_FromLong(rush_now.generator ? 1 : rush_num_threads()); }
+
+/* A count of threads for the setting of this name; -1 with an error. */
+static long thread_count(PyObject *x, const char *name)
+{
+    int over = 0;
+    long n = PyLong_Check(x) ? PyLong_AsLongAndOverflow(x, &over) : 0;
+    if (!PyLong_Check(x)) return PyErr_Format(PyExc_RuntimeError, "%s expects an int, but got %s", name, py_type_name(x)), -1;
+    if (over || n != (int)n) return PyErr_Format(PyExc_ValueError, "%s: Overflow when unpacking long", name), -1;
+    return n > 0 ? n : (PyErr_Format(PyExc_RuntimeError, "%s expects a positive integer", name), -1);
+}
+
 static PyObject *set_num_threads(PyObject *module, PyObject *x)
 {
-    int64_t n;
-    int ok = py_to_int(x, &n);
-    if (ok < 0) return NULL;
-    if (!ok) return PyErr_Format(PyExc_TypeError, "set_num_threads expects an int, but got %s", py_type_name(x));
-    if (n < 1) return PyErr_Format(PyExc_RuntimeError, "set_num_threads expects a positive integer");
+    long n = thread_count(x, "set_num_threads");
+    if (n < 0) return NULL;
     rush_num_threads_set((int)n);
     Py_RETURN_NONE;
 }
@@ -285,9 +293,8 @@ static long interop = 0;
 static PyObject *num_interop(PyObject *module, PyObject *unused) { return PyLong_FromLong(interop ? interop : rush_thread_limit()); }
 static PyObject *set_num_interop(PyObject *module, PyObject *x)
 {
-    long n = PyLong_AsLong(x);
-    if (n == -1 && PyErr_Occurred()) return NULL;
-    if (n < 1) return PyErr_Format(PyExc_RuntimeError, "set_num_interop_threads expects a positive integer");
+    long n = thread_count(x, "set_num_interop_threads");
+    if (n < 0) return NULL;
     interop = n;
     Py_RETURN_NONE;
 }

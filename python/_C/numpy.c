@@ -127,11 +127,10 @@ rush_tensor *py_from_ndarray(PyObject *x, bool warn)
         stride[d] = a->strides[d] < 0 ? 1 : a->strides[d] / item;
     }
     if (warn && !(a->flags & WRITEABLE)) {
-        static bool warned;
-        if (!warned && PyErr_WarnEx(PyExc_UserWarning, "The given NumPy array is not writable, and PyTorch does not support non-writable tensors. This means writing to this tensor "
+        static atomic_flag said = ATOMIC_FLAG_INIT;
+        if (rush_warn_now(&said) && PyErr_WarnEx(PyExc_UserWarning, "The given NumPy array is not writable, and PyTorch does not support non-writable tensors. This means writing to this tensor "
                                     "will result in undefined behavior. You may want to copy the array to protect its data or make it writable before converting it to a tensor. "
                                     "This type of warning will be suppressed for the rest of this program.", 1)) return NULL;
-        warned = true;
     }
     if (empty) rush_strides_for(RUSH_CONTIGUOUS, a->nd, size, stride);
     Py_INCREF(x);

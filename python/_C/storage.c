@@ -33,6 +33,26 @@ typedef struct mapping {
 
 rush_storage *py_storage_of(PyObject *x) { return PyObject_TypeCheck(x, &py_type_Storage) ? STORAGE(x) : NULL; }
 
+rush_storage *py_any_storage_of(PyObject *x)
+{
+    if (PyList_CheckExact(x) || PyTuple_CheckExact(x) || py_is_tensor(x)) return NULL;
+    rush_storage *s = py_storage_of(x);
+    PyObject *untyped = s ? NULL : py_getattr_quiet(x, "_untyped_storage");
+    if (untyped) s = py_storage_of(untyped);
+    Py_XDECREF(untyped);
+    return s;
+}
+
+bool py_storage_fits(PyObject *x, int dtype)
+{
+    PyObject *own = py_getattr_quiet(x, "dtype");
+    int typed = -1, known = own && py_to_dtype(own, &typed) > 0;
+    Py_XDECREF(own);
+    if (!known || typed == dtype) return true;
+    PyErr_Format(PyExc_RuntimeError, "Expected a Storage of type %s or an UntypedStorage, but got type %s for argument 1 'storage'", rush_dtypes[dtype].c_type, rush_dtype_word(typed));
+    return false;
+}
+
 static PyObject *wrap(PyTypeObject *type, rush_storage *owned)
 {
     if (!owned) return py_raise();
@@ -336,6 +356,7 @@ static rush_tensor *as_bytes(rush_storage *s, int64_t start, int64_t n)
 
 static int copy_bytes(rush_storage *to, rush_storage *from)
 {
+    if (from->device.type == RUSH_META && to->device.type != RUSH_META) return PyErr_Format(PyExc_NotImplementedError, "Cannot copy out of meta tensor; no data!"), -1;
     size_t mark = rush_scope_open();
     rush_tensor *a = rush_storage_data(to) && rush_storage_data(from) ? as_bytes(to, 0, (int64_t)to->nbytes) : NULL, *b = a ? as_bytes(from, 0, (int64_t)to->nbytes) : NULL;
     int failed = (b && rush_copy_into(a, b)) || rush_failed();

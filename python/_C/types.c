@@ -4,6 +4,7 @@
  * knows its product and stays a Size when sliced or added to.
  */
 #include "ext.h"
+#include "ops/create/factory.h"
 #include "tensor/cuda.h"
 
 static const char *public_name = "rushlight";
@@ -50,7 +51,13 @@ static PyObject *dtype_reduce(PyObject *self, PyObject *unused) { return PyUnico
 static PyObject *dtype_floating(PyObject *self, void *unused) { return PyBool_FromLong(INFO(self)->category == 2); }
 static PyObject *dtype_complex(PyObject *self, void *unused) { return PyBool_FromLong(INFO(self)->category == 3); }
 static PyObject *dtype_itemsize(PyObject *self, void *unused) { return PyLong_FromLong(INFO(self)->size); }
-static PyObject *dtype_signed(PyObject *self, void *unused) { return PyBool_FromLong(INFO(self)->category >= 2 || INFO(self)->is_signed); }
+static PyObject *dtype_signed(PyObject *self, void *unused)
+{
+    const rush_dtype_info *d = INFO(self);
+    if (*d->name == 'q') return PyErr_Format(PyExc_RuntimeError, "is_signed is not supported for quantized types, of which %s is one", d->name);
+    if (!strncmp(d->name, "bits", 4)) return PyErr_Format(PyExc_RuntimeError, "Bits types are undefined: %s is neither signed nor unsigned", d->name);
+    return PyBool_FromLong(DTYPE(self) != RUSH_F8E8M0FNU && (d->category >= 2 || d->is_signed));
+}
 static PyObject *dtype_word(PyObject *self, void *unused) { return PyUnicode_FromString(INFO(self)->word); }
 /* f32, i64, u8, bf16, f8e4m3fn, b16x1: a letter and the rest of the name; what has less than a byte, and quantized types, keep theirs. */
 static PyObject *dtype_abbr(PyObject *self, void *unused)
@@ -129,11 +136,11 @@ static int parse_device(const char *text, rush_device *out)
         if (strncmp(name, text, n) || name[n] || n == 0 || *name == '?') continue;
         char *end = NULL;
         long index = colon ? strtol(colon + 1, &end, 10) : -1;
-        if (colon && (end == colon + 1 || *end || index < 0 || index > 127 || (colon[1] == '0' && colon[2]))) break;
+        if (colon && (colon[1] < '0' || colon[1] > '9' || *end || index < 0 || index > 127 || (colon[1] == '0' && colon[2]))) break;
         *out = (rush_device){(uint8_t)i, (int8_t)index};
         return 1;
     }
-    if (colon) PyErr_Format(PyExc_RuntimeError, "Invalid device string: '%s'", text);
+    if (colon || !n || text[strspn(text, "abcdefghijklmnopqrstuvwxyz_ABCDEFGHIJKLMNOPQRSTUVWXYZ")]) PyErr_Format(PyExc_RuntimeError, "Invalid device string: '%s'", text);
     else PyErr_Format(PyExc_RuntimeError, "Expected one of cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, "
                       "vulkan, mps, meta, hpu, mtia, %s device type at start of device string: %s", rush_device_name(RUSH_PRIVATEUSEONE), text);
     return -1;
@@ -149,6 +156,7 @@ int py_to_device(PyObject *x, rush_device *out)
     if (PyLong_Check(x) && !PyBool_Check(x)) {
         long index = PyLong_AsLong(x);
         if (index == -1 && PyErr_Occurred()) return -1;
+        if (index < 0 || index > 127) return PyErr_Format(PyExc_RuntimeError, "Device index must not be negative, nor above 127, but is %ld", index), -1;
         *out = (rush_device){RUSH_CUDA, (int8_t)index};
         return 1;
     }
@@ -187,6 +195,7 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     if (ok < 0) return NULL;
     if (!ok) return PyErr_Format(PyExc_TypeError, "device(): argument 'type' must be str, not %s", py_type_name(what));
     if (index != Py_None) {
+        if (!PyIndex_Check(index)) return PyErr_Format(PyExc_TypeError, "device(): argument 'index' (position 2) must be int, not %s", py_type_name(index));
         long i = PyLong_AsLong(index);
         if (i == -1 && PyErr_Occurred()) return NULL;
         if (d.index >= 0) return PyErr_Format(PyExc_RuntimeError, "type (string) must not include an index because index was passed explicitly: %S", what);
@@ -509,6 +518,12 @@ static PyObject *warn_always(PyObject *module, PyObject *x)
     return py_ref(Py_None);
 }
 
+static PyObject *fresh_filled(PyObject *module, PyObject *x)
+{
+    rush_fresh_filled(x == Py_True);
+    return py_ref(Py_None);
+}
+
 static PyObject *set_default_dtype(PyObject *module, PyObject *x)
 {
     int d;
@@ -562,6 +577,7 @@ static PyMethodDef functions[] = {
     {"_get_default_device", get_default_device_type, METH_NOARGS, "The type of the device of factories, as a string."},
     {"_set_default_device", set_default_device, METH_O, "Sets the device of factories; None: back to the CPU."},
     {"get_default_dtype", get_default_dtype, METH_NOARGS, "The dtype of floating point tensors made without saying one."},
+    {"_fresh_filled", fresh_filled, METH_O, "Whether memory that is not initialised is filled."},
     {"_warn_always", warn_always, METH_O, "Whether warnings that are given once are given each time."},
     {"_set_default_dtype", set_default_dtype, METH_O, "Sets the default floating point dtype."},
     {"promote_types", (PyCFunction)(void (*)(void))promote_types, METH_FASTCALL, "The dtype that holds what both dtypes hold."},

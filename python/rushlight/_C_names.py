@@ -276,15 +276,25 @@ _SETTINGS = ("_jit_set_texpr_fuser_enabled _jit_set_profiling_mode _jit_set_prof
              "_jit_override_can_fuse_on_gpu _jit_set_nvfuser_enabled _jit_set_bailout_depth _jit_set_num_profiled_runs "
              "_jit_set_fusion_strategy _jit_set_nvfuser_single_node_mode _debug_set_fusion_group_inlining _jit_set_emit_hooks "
              "_set_backcompat_broadcast_warn _set_backcompat_keepdim_warn "
-             "_set_deterministic_fill_uninitialized_memory _clear_caching_allocator _cuda_clearCublasWorkspaces "
+             "_clear_caching_allocator _cuda_clearCublasWorkspaces "
              "_set_mkldnn_enabled _set_graph_executor_optimize "
              "_set_math_sdp_allow_fp16_bf16_reduction _jit_set_nvfuser_guard_mode").split()
 for _name in _SETTINGS:
     globals()[_name] = _nothing
 for _name in ("_cuda_isInBadFork _cuda_init _is_any_autocast_enabled "
-              "_jit_texpr_fuser_enabled _get_deterministic_fill_uninitialized_memory _functorch_in_tree "
+              "_jit_texpr_fuser_enabled _functorch_in_tree "
               "_is_alias_of _jit_can_fuse_on_cpu _jit_can_fuse_on_gpu _has_kleidiai _has_mkldnn _is_key_in_tls _supported_qengines _mps_is_available _mps_is_on_macos_or_newer").split():
     globals()[_name] = _false
+
+
+def _set_deterministic_fill_uninitialized_memory(mode):
+    from rushlight import _basics
+    _basics._fill_uninitialized_memory(mode)
+
+
+def _get_deterministic_fill_uninitialized_memory():
+    from rushlight import _basics
+    return _basics._deterministic["fill"]
 
 
 class _TorchDispatchModeKey(enum.Enum):

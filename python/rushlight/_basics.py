@@ -97,16 +97,25 @@ def set_default_tensor_type(t, /):
 
 # ---- determinism: everything here is deterministic but for some sums of cuDNN's, which then choose others; the settings are kept for those who ask
 
-_deterministic = {"mode": False, "warn_only": False}
+_deterministic = {"mode": False, "warn_only": False, "fill": True}
 
 
 def use_deterministic_algorithms(mode, *, warn_only=False):
     """Ask for deterministic operations; all operations of this library are."""
     for name, x in (("mode", mode), ("warn_only", warn_only)):
         if not isinstance(x, bool):
-            raise TypeError("use_deterministic_algorithms(): argument '%s' must be bool, not %s" % (name, type(x).__name__))
+            raise TypeError("_set_deterministic_algorithms(): argument '%s'%s must be bool, not %s" % (name, " (position 1)" * (name == "mode"), type(x).__name__))
     _deterministic.update(mode=mode, warn_only=warn_only)
     _C._cuda_switch("deterministic", _deterministic["mode"])
+    _C._fresh_filled(mode and _deterministic["fill"])
+
+
+def _fill_uninitialized_memory(mode):
+    """Whether deterministic algorithms include that new memory is filled with a known value."""
+    if not isinstance(mode, bool):
+        raise RuntimeError("expected a bool, but got %s" % type(mode).__name__)
+    _deterministic["fill"] = mode
+    _C._fresh_filled(mode and _deterministic["mode"])
 
 
 def are_deterministic_algorithms_enabled():
@@ -119,9 +128,12 @@ def is_deterministic_algorithms_warn_only_enabled():
 
 def set_deterministic_debug_mode(debug_mode):
     """0 or "default", 1 or "warn", 2 or "error"."""
-    level = {"default": 0, "warn": 1, "error": 2}.get(debug_mode, debug_mode)
+    levels = {"default": 0, "warn": 1, "error": 2}
+    if not isinstance(debug_mode, (str, int)):
+        raise TypeError("debug_mode must be str or int, but got %s" % type(debug_mode))
+    level = levels.get(debug_mode, debug_mode)
     if level not in (0, 1, 2):
-        raise RuntimeError("invalid value for debug_mode: %r" % (debug_mode,))
+        raise RuntimeError("invalid value of debug_mode, expected %s, but got %s" % ("one of " + ", ".join("`%s`" % word for word in levels) if isinstance(debug_mode, str) else "0, 1, or 2", debug_mode))
     use_deterministic_algorithms(level > 0, warn_only=level == 1)
 
 
@@ -282,9 +294,11 @@ def sym_sum(args):
 # ---- checks that raise with a message made only when it is needed
 
 def _check_with(error_type, cond, message=None):
-    if isinstance(cond, Tensor):
-        raise TypeError("cond must be a bool, but got <class 'torch.Tensor'>")
+    if not isinstance(cond, (bool, SymBool)):
+        raise TypeError("cond must be a bool, but got " + ("a Tensor. For tensor conditions, use torch._check_tensor_all()" if isinstance(cond, Tensor) else str(type(cond))))
     if not (cond.assume() if isinstance(cond, SymBool) else cond):
+        if message is not None and not callable(message):
+            raise TypeError("message must be a callable")
         raise error_type("Expected cond to be True, but got False. (Could this error message be improved? If so, please "
                          "report an enhancement request to PyTorch.)" if message is None else str(message()))
 
@@ -310,8 +324,10 @@ def _check_not_implemented(cond, message=None):
 
 
 def _check_tensor_all_with(error_type, cond, message=None):
-    if not isinstance(cond, Tensor) or cond.dtype != _C._dtypes["bool"]:
-        raise TypeError("cond must be a tensor of bools")
+    if not isinstance(cond, Tensor):
+        raise TypeError("cond must be a tensor, but got %s" % type(cond))
+    if cond.dtype != _C._dtypes["bool"]:
+        raise TypeError("cond tensor must have dtype torch.bool, but got %s" % cond.dtype)
     _check_with(error_type, bool(cond.all().item()), message)
 
 

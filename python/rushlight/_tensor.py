@@ -317,7 +317,7 @@ class Tensor(_C.TensorBase):
             raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
         if ambiguity_check and 1 in self.shape and sum(self.is_contiguous(memory_format=f) for f in formats) != 1:
             raise RuntimeError("The tensor does not have unique dim order, or cannot map to exact one of the given memory formats.")
-        if ambiguity_check and len(set(self.stride())) < self.dim():
+        if ambiguity_check and (0 in self.stride() or len(set(self.stride())) < self.dim()):
             raise RuntimeError("The tensor does not have unique dim order.")
         return tuple(sorted(range(self.dim()), key=lambda d: -self.stride(d)))
 

@@ -99,6 +99,10 @@ class _TypedMeta(type):
         return getattr(torch, cls._dtype_name)
 
 
+def _wrong_arguments(cls, why, kind=RuntimeError):
+    return kind("%s received an invalid combination of arguments. %s" % (cls, why))
+
+
 class TypedStorage(metaclass=_TypedMeta):
     """A run of elements of one dtype."""
 
@@ -110,27 +114,35 @@ class TypedStorage(metaclass=_TypedMeta):
             _warn_typed_storage_removal()
         made = object.__new__(TypedStorage if cls._dtype_name is not None else cls)
         if cls._dtype_name is not None:
-            if dtype is not None and not _internal:
-                raise TypeError("%s.__new__() got an unexpected keyword argument 'dtype'" % cls.__name__)
+            for name, given in (("dtype", dtype), ("device", device)):
+                if given is not None and not _internal:
+                    raise _wrong_arguments(cls, "Keyword argument '%s' cannot be specified" % name)
             dtype = getattr(torch, cls._dtype_name)
             made._fill_in(args, wrap_storage, dtype, device)
         elif wrap_storage is not None and dtype is None:
-            raise RuntimeError("TypedStorage: argument 'dtype' must be specified together with 'wrap_storage'")
+            raise _wrong_arguments(cls, "Argument 'dtype' must be specified together with 'wrap_storage'")
         else:
             made._fill_in(args, wrap_storage, dtype if dtype is not None else torch.get_default_dtype(), device)
         return made
 
     def _fill_in(self, args, wrap_storage, dtype, device):
+        if not isinstance(dtype, torch.dtype):
+            kind = RuntimeError if wrap_storage is None else TypeError
+            raise _wrong_arguments(type(self), "Argument 'dtype' must be torch.dtype: expected torch.dtype, but got %s" % type(dtype), kind)
         self._dtype = dtype
         if wrap_storage is not None:
             if args:
-                raise RuntimeError("TypedStorage: no positional arguments together with 'wrap_storage'")
+                raise _wrong_arguments(type(self), "No positional arguments should be given when using 'wrap_storage'")
+            if device is not None:
+                raise _wrong_arguments(type(self), "Argument 'device' should not be specified when 'wrap_storage' is given")
             if isinstance(wrap_storage, TypedStorage):
                 wrap_storage = wrap_storage._untyped_storage
+            if not isinstance(wrap_storage, UntypedStorage):
+                raise _wrong_arguments(type(self), "Argument 'wrap_storage' must be UntypedStorage, but got %s" % type(wrap_storage), TypeError)
             self._untyped_storage = wrap_storage
             return
         if len(args) > 1:
-            raise RuntimeError("TypedStorage: too many positional arguments")
+            raise _wrong_arguments(type(self), "Too many positional arguments")
         if args and not hasattr(args[0], "__index__"):
             source = args[0]
             if isinstance(source, TypedStorage):
@@ -221,7 +233,7 @@ class TypedStorage(metaclass=_TypedMeta):
 
     def _index(self, i):
         if not isinstance(i, int):
-            raise TypeError("can't index a %s with %s" % (type(self), type(i)))
+            raise RuntimeError("can't index a %s with %s" % (type(self), type(i)))
         if i < -len(self) or i >= len(self):
             raise IndexError("index %d out of range for storage of size %d" % (i, len(self)))
         return i % len(self)
@@ -427,6 +439,11 @@ class TypedStorage(metaclass=_TypedMeta):
 
 class _LegacyStorage(TypedStorage):
     """torch.FloatStorage and the like: making one makes a TypedStorage of that dtype."""
+
+    def __new__(cls, *args, **kwargs):
+        if cls is _LegacyStorage:
+            raise RuntimeError("Only child classes of _LegacyStorage can be instantiated")
+        return super().__new__(cls, *args, **kwargs)
 
 
 def _make_legacy():

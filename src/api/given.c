@@ -115,10 +115,9 @@ static int give(rush_tensor *to, rush_tensor *from, bool inplace)
     if (rush_out_takes(rush_now.op, inplace, from->dtype, to)) return -1;
     if (to->layout || from->layout) return rush_sparse_give(to, from, inplace);
     if (!rush_same_sizes(to, from)) {
-        if (to->numel)
-            rush_log(1, "An output with one or more elements was resized since it had shape %s, which does not match the required output shape %s",
-                     rush_shape_of(to), rush_shape_of(from));
+        if (!rush_now.op || rush_now.op->tensor_args) rush_warn_of_resize(to, from->ndim, from->size);
         if (rush_tensor_resize(to, from->ndim, from->size)) return -1;
+        if (from->flags & RUSH_T_DENSE && rush_tensor_reshape_inplace(to, from->ndim, from->size, from->stride, to->offset)) return -1; /* channels_last, say */
     }
     return rush_copy_into(to, from);
 }

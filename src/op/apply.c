@@ -71,6 +71,13 @@ int rush_out_takes(const rush_op *op, bool inplace, rush_dtype dtype, const rush
     return 0;
 }
 
+void rush_warn_of_resize(const rush_tensor *given, int ndim, const int64_t *size)
+{
+    if (given->numel)
+        rush_log(1, "An output with one or more elements was resized since it had shape %s, which does not match the required output shape %s. This behavior is deprecated, and in a future "
+                    "PyTorch release outputs will not be resized unless they have zero elements: t.resize_(0) before says that it is meant.", rush_shape_of(given), rush_shape_text(ndim, size));
+}
+
 RUSH_HOT rush_tensor *rush_out(rush_value *out, int i, rush_dtype dtype, rush_device device, int ndim, const int64_t *size)
 {
     RUSH_CHECK_NULL(out && (unsigned)dtype < RUSH_DTYPES && ndim >= 0 && i >= 0 && i < RUSH_MAXOUT && (size || ndim <= 0), RUSH_TYPE_ERROR, "a result without a place or sizes");
@@ -81,9 +88,7 @@ RUSH_HOT rush_tensor *rush_out(rush_value *out, int i, rush_dtype dtype, rush_de
                     "output with shape %s doesn't match the broadcast shape %s", rush_shape_of(given), rush_shape_text(ndim, size));
     if (rush_out_takes(rush_now.op, inplace, dtype, given)) return NULL;
     if (fits) return given;
-    if (given->numel)
-        rush_log(1, "An output with one or more elements was resized since it had shape %s, which does not match the required output shape %s",
-                 rush_shape_of(given), rush_shape_text(ndim, size));
+    if (!rush_now.op || rush_now.op->tensor_args) rush_warn_of_resize(given, ndim, size);
     return rush_tensor_resize(given, ndim, size) ? NULL : given;
 }
 
@@ -95,8 +100,13 @@ RUSH_HOT rush_tensor *rush_out_t(rush_value *out, int i, const rush_tensor *on, 
 rush_tensor *rush_out_format(rush_value *out, int i, rush_memory_format f, const rush_tensor *on, rush_dtype dtype, int ndim, const int64_t *size)
 {
     int64_t stride[RUSH_MAXDIM];
-    if (HAS(out[i]) || f == RUSH_CONTIGUOUS) return rush_out(out, i, dtype, on->device, ndim, size);
+    if (f == RUSH_CONTIGUOUS) return rush_out(out, i, dtype, on->device, ndim, size);
     rush_strides_for(f, ndim, size, stride);
+    if (HAS(out[i])) { /* one that has the size keeps its strides */
+        bool fits = out[i].t->ndim == ndim && rush_sizes_equal(ndim, out[i].t->size, size);
+        rush_tensor *given = rush_out(out, i, dtype, on->device, ndim, size);
+        return given && !fits && rush_tensor_reshape_inplace(given, ndim, size, stride, given->offset) ? NULL : given;
+    }
     return set(out, i, rush_tensor_new_strided(dtype, on->device, ndim, size, stride));
 }
 

@@ -89,6 +89,7 @@ int rush_arg_holds(const rush_op *, int i, const rush_value *); /* -1 and an err
 int rush_same_shape(const rush_op *op, const rush_value *in, rush_value *out);       /* result 0 like argument 0 */
 int rush_same_shape_float(const rush_op *op, const rush_value *in, rush_value *out); /* integers become the default float */
 rush_tensor *rush_out_like(rush_value *out, int i, const rush_tensor *like, rush_dtype); /* keeps dense strides */
+void rush_warn_of_resize(const rush_tensor *given, int ndim, const int64_t *size); /* where it holds elements */
 /* -1: a result of this dtype cannot be written to `given`: of in-place forms and RUSH_OUT_CASTS by category, else by dtype. */
 int rush_out_takes(const rush_op *, bool inplace, rush_dtype, const rush_tensor *given);
 rush_tensor *rush_out_t(rush_value *out, int i, const rush_tensor *on, rush_dtype, int ndim, const int64_t *size);

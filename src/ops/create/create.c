@@ -4,6 +4,8 @@
  * numbers (arange, linspace, windows) are in range.c.
  */
 #include "kernels/cpu/create.h"
+#include <math.h>
+#include <stdatomic.h>
 #include "op/formula.h"
 #include "ops/create/factory.h"
 #include "ops/create/pin.h"
@@ -19,6 +21,7 @@ int rush_factory_read_any(factory *f, const rush_value *v, int dtype, const rush
     f->dtype = HAS(v[0]) ? (rush_dtype)I_(v[0]) : (rush_dtype)dtype;
     f->device = HAS(v[2]) ? v[2].device : like ? like->device : (rush_device){RUSH_CPU, -1};
     f->layout = HAS(v[1]) ? (rush_layout)I_(v[1]) : RUSH_STRIDED;
+    if (f->dtype == RUSH_C32) RUSH_WARN_ONCE("ComplexHalf support is experimental and many operators don't support it yet.");
     return rush_pin_check(v[3], f->device);
 }
 
@@ -120,7 +123,20 @@ static int full_shape(const rush_op *op, const rush_value *in, rush_value *out)
     return rush_factory_read(&f, in + 2, dtype, NULL) || rush_number_fits(in[1], f.dtype) ? -1 : make(out, &f, in[0]);
 }
 
-static void nothing_cpu(const rush_op *op, const rush_value *in, rush_value *out) {}
+static atomic_bool fresh_filled;
+
+void rush_fresh_filled(bool on) { atomic_store(&fresh_filled, on); }
+
+void rush_fresh_fill(rush_tensor *t)
+{
+    if (!atomic_load_explicit(&fresh_filled, memory_order_relaxed) || t->layout) return;
+    const rush_dtype_info *d = &rush_dtypes[t->dtype];
+    if (d->category >= 2) rush_fill_into(t, rush_v_float(NAN));
+    else if (d->category == 1) rush_fill_into(t, rush_v_int(d->size == 8 ? (t->dtype == RUSH_U64 ? -1 : INT64_MAX) : ((int64_t)1 << (d->size * 8 - d->is_signed)) - 1));
+    else rush_fill_into(t, rush_v_int(1));
+}
+
+static void fresh_cpu(const rush_op *op, const rush_value *in, rush_value *out) { rush_fresh_fill(out[0].t); }
 static void zeros_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (!out[0].t->layout) rush_zero_into(out[0].t); /* sparse ones are made without entries */
@@ -130,15 +146,15 @@ static void full_cpu(const rush_op *op, const rush_value *in, rush_value *out) {
 
 static rush_op op_empty = {
     .schema = "empty.memory_format(SymInt[] size, " OPTIONS ", MemoryFormat? memory_format=None) -> Tensor",
-    .doc = "A tensor of a size whose elements are not initialised.", .shape = empty_shape, .cpu = nothing_cpu, .flags = RUSH_NO_GRAD,
+    .doc = "A tensor of a size whose elements are not initialised.", .shape = empty_shape, .cpu = fresh_cpu, .flags = RUSH_NO_GRAD,
 };
 static rush_op op_empty_strided = {
     .schema = "empty_strided(SymInt[] size, SymInt[] stride, " OPTIONS ") -> Tensor",
-    .doc = "A tensor of a size and strides whose elements are not initialised.", .shape = empty_strided_shape, .cpu = nothing_cpu, .flags = RUSH_NO_GRAD,
+    .doc = "A tensor of a size and strides whose elements are not initialised.", .shape = empty_strided_shape, .cpu = fresh_cpu, .flags = RUSH_NO_GRAD,
 };
 static rush_op op_empty_permuted = {
     .schema = "empty_permuted(SymInt[] size, int[] physical_layout, " OPTIONS ") -> Tensor",
-    .doc = "A tensor not initialised whose dims lie in memory in the order of physical_layout.", .shape = empty_permuted_shape, .cpu = nothing_cpu,
+    .doc = "A tensor not initialised whose dims lie in memory in the order of physical_layout.", .shape = empty_permuted_shape, .cpu = fresh_cpu,
     .flags = RUSH_NO_GRAD,
 };
 static rush_op op_zeros = {
@@ -200,7 +216,7 @@ static int full_like_shape(const rush_op *op, const rush_value *in, rush_value *
 static rush_op op_empty_like = {
     .schema = "empty_like(Tensor self, " OPTIONS ", MemoryFormat? memory_format=None) -> Tensor",
     .doc = "A tensor of self's size, dtype and memory format whose elements are not initialised.",
-    .shape = zeros_like_shape, .cpu = nothing_cpu, .flags = RUSH_NO_GRAD,
+    .shape = zeros_like_shape, .cpu = fresh_cpu, .flags = RUSH_NO_GRAD,
 };
 static rush_op op_zeros_like = {
     .schema = "zeros_like(Tensor self, " OPTIONS ", MemoryFormat? memory_format=None) -> Tensor",
@@ -249,7 +265,7 @@ static void new_full_cpu(const rush_op *op, const rush_value *in, rush_value *ou
 
 static rush_op op_new_empty = {
     .schema = "new_empty(Tensor self, SymInt[] size, " OPTIONS ") -> Tensor", .method = RUSH_METHOD | RUSH_NO_FUNCTION,
-    .doc = "empty() of self's dtype and device.", .shape = new_zeros_shape, .cpu = nothing_cpu, .flags = RUSH_NO_GRAD,
+    .doc = "empty() of self's dtype and device.", .shape = new_zeros_shape, .cpu = fresh_cpu, .flags = RUSH_NO_GRAD,
 };
 static rush_op op_new_zeros = {
     .schema = "new_zeros(Tensor self, SymInt[] size, " OPTIONS ") -> Tensor", .method = RUSH_METHOD | RUSH_NO_FUNCTION,
@@ -265,7 +281,7 @@ static rush_op op_new_full = {
 };
 static rush_op op_new_empty_strided = {
     .schema = "new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, " OPTIONS ") -> Tensor", .method = RUSH_METHOD | RUSH_NO_FUNCTION,
-    .doc = "empty_strided() of self's dtype and device.", .shape = new_strided_shape, .cpu = nothing_cpu, .flags = RUSH_NO_GRAD,
+    .doc = "empty_strided() of self's dtype and device.", .shape = new_strided_shape, .cpu = fresh_cpu, .flags = RUSH_NO_GRAD,
 };
 
 /* ---- eye ---- */

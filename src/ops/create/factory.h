@@ -15,4 +15,8 @@ int rush_factory_read(factory *, const rush_value *v, int dtype, const rush_tens
 /* The same for makers of zeros, which know the sparse layouts too. */
 int rush_factory_read_any(factory *, const rush_value *v, int dtype, const rush_tensor *like);
 
+/* Whether memory that is not initialised is filled (NaN, the largest integer, true), so that who reads it gets the same in each run. */
+RUSH_PY void rush_fresh_filled(bool);
+RUSH_PY void rush_fresh_fill(rush_tensor *); /* does so where it was asked for */
+
 #endif

@@ -155,6 +155,16 @@ static void arange_fill(rush_tensor *t, rush_value start, rush_value step, bool 
     fill_sequence(t, &s);
 }
 
+/* An out= of another number of elements is resized, of another shape filled as it is. */
+static int arange_out(rush_value *out, const rush_value *options, int dtype, int64_t n)
+{
+    const rush_tensor *to = out[0].kind == RUSH_V_TENSOR ? out[0].t : NULL;
+    if (to && to->numel && to->numel != n)
+        rush_log(1, "The number of elements in the out tensor of shape %s is %lld which does not match the computed number of elements %lld. It becomes a 1-dimensional tensor of that many.",
+                 rush_shape_of(to), (long long)to->numel, (long long)n);
+    return make(out, options, dtype, n) || check_type("arange", out[0].t, false) ? -1 : 0;
+}
+
 static int arange_make(rush_value *out, const rush_value *options, rush_value start, rush_value end, rush_value step, bool closed)
 {
     bool any_float = start.kind == RUSH_V_FLOAT || end.kind == RUSH_V_FLOAT || step.kind == RUSH_V_FLOAT;
@@ -172,11 +182,12 @@ static int arange_make(rush_value *out, const rush_value *options, rush_value st
         RUSH_CHECK(z > 0 ? y >= x : y <= x, RUSH_RUNTIME_ERROR, "upper bound and lower bound inconsistent with step sign");
         uint64_t room = z > 0 ? (uint64_t)y - (uint64_t)x : (uint64_t)x - (uint64_t)y, each = z > 0 ? (uint64_t)z : -(uint64_t)z, n = room / each + (room % each != 0);
         RUSH_CHECK(n <= INT64_MAX, RUSH_RUNTIME_ERROR, "invalid size, possible overflow?");
-        return make(out, options, dtype, (int64_t)n) || check_type("arange", out[0].t, false) ? -1 : 0;
+        return arange_out(out, options, dtype, (int64_t)n);
     }
     size = closed ? floor((b - a) / s) + 1 : ceil((b - a) / s);
     RUSH_CHECK(size >= 0 && size <= 9.2e18, RUSH_RUNTIME_ERROR, "invalid size, possible overflow?");
-    return make(out, options, dtype, (int64_t)size) || check_type(closed ? "range" : "arange", out[0].t, false) ? -1 : 0;
+    if (!closed) return arange_out(out, options, dtype, (int64_t)size);
+    return make(out, options, dtype, (int64_t)size) || check_type("range", out[0].t, false) ? -1 : 0;
 }
 
 static int arange_shape(const rush_op *op, const rush_value *in, rush_value *out) { return arange_make(out, in + 1, rush_v_int(0), in[0], rush_v_int(1), false); }

@@ -42,6 +42,12 @@ static void draw_each(rush_tensor *to, rush_value a, rush_value b, rush_generato
     rush_generator_unlock(g);
 }
 
+static int needs_real(const rush_tensor *to)
+{
+    RUSH_CHECK(rush_dtypes[to->dtype].category < 3, RUSH_NOT_IMPLEMENTED, "\"bernoulli_tensor_cpu_self_\" not implemented for '%s'", rush_dtype_word(to->dtype));
+    return 0;
+}
+
 static int needs_float(const rush_tensor *t, const char *what)
 {
     RUSH_CHECK(rush_dtypes[t->dtype].category == 2 && t->dtype < RUSH_F8E4M3FN, RUSH_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", what,
@@ -80,7 +86,8 @@ static void bernoulli_into(rush_tensor *to, rush_value p, rush_value gen)
 
 static int bernoulli_self_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    return needs_float(in[0].t, "bernoulli_tensor_cpu_p_") || !rush_out_t(out, 0, in[0].t, in[0].t->dtype, in[0].t->ndim, in[0].t->size) ? -1 : 0;
+    if (needs_real(HAS(out[0]) ? out[0].t : in[0].t)) return -1;
+    return needs_float(in[0].t, "bernoulli_tensor_cpu_p_") || !rush_out_t(out, 0, in[0].t, HAS(out[0]) ? out[0].t->dtype : in[0].t->dtype, in[0].t->ndim, in[0].t->size) ? -1 : 0;
 }
 
 static void bernoulli_self_cpu(const rush_op *op, const rush_value *in, rush_value *out) { bernoulli_into(out[0].t, in[0], in[1]); }
@@ -93,12 +100,15 @@ static int fits(const rush_tensor *self, const rush_tensor *p)
     if (rush_broadcast(2, both, &ndim, size)) return -1;
     RUSH_CHECK(ndim == self->ndim && !memcmp(size, self->size, sizeof *size * (size_t)ndim), RUSH_RUNTIME_ERROR,
                "The size of p %s cannot be expanded to self's %s", rush_shape_of(p), rush_shape_of(self));
-    return needs_float(p, "bernoulli_tensor_cpu_p_");
+    return needs_real(self) || needs_float(p, "bernoulli_tensor_cpu_p_");
 }
 
 static int bernoulli_inplace_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    if (fits(in[0].t, in[1].t)) return -1;
+    if (fits(in[0].t, in[1].t) ) return -1;
+    RUSH_CHECK(!rush_self_overlap(in[0].t), RUSH_RUNTIME_ERROR, "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+                                                               "Please clone() the tensor before performing the operation.");
+    if (rush_overlap(in[0].t, in[1].t) == 2) return rush_overlaps_input();
     rush_out_view(out, 0, in[0].t);
     return 0;
 }
@@ -120,7 +130,7 @@ static void bernoulli_grad(rush_grads *s)
 static rush_op op_bernoulli = {
     .schema = "bernoulli(Tensor self, *, Generator? generator=None) -> Tensor",
     .doc = "Ones with the probabilities that self gives, and zeros.", .shape = bernoulli_self_shape, .cpu = bernoulli_self_cpu,
-    .grad = rush_zero_grad, .saves = "self", .flags = RUSH_SIDE_EFFECT};
+    .grad = rush_zero_grad, .saves = "self", .flags = RUSH_SIDE_EFFECT | RUSH_STRIDED_OUT};
 static rush_op op_bernoulli_inplace = {
     .schema = "bernoulli_.Tensor(Tensor(a!) self, Tensor p, *, Generator? generator=None) -> Tensor(a!)", .method = RUSH_METHOD_,
     .doc = "Fills self with ones, with the probabilities in p, and zeros.", .shape = bernoulli_inplace_shape,

@@ -457,6 +457,8 @@ static int index_put_inplace_shape(const rush_op *op, const rush_value *in, rush
     for (uint32_t k = 0; k < in[1].n; ++k) overlap |= in[1].tensors[k] && !is_mask(in[1].tensors[k]) && rush_overlap(SELF, in[1].tensors[k]) % 3;
     rush_out_view(out, 0, SELF);
     if (put_check(SELF, in[1], values, I_(in[3]))) return -1;
+    if (rush_self_overlap(SELF)) rush_log(1, "Use of index_put_ on expanded tensors is deprecated. Please clone() the tensor before performing this operation. This also applies "
+                                             "to advanced indexing e.g. tensor[indices] = tensor");
     return overlap ? rush_overlaps_input() : 0;
 }
 

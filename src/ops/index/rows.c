@@ -96,8 +96,8 @@ static void index_select_cpu(const rush_op *op, const rush_value *in, rush_value
     }
     if (n && rush_k_index->outside(index, n, 0, have) >= 0) {
         int64_t at = rush_k_index->outside(index, n, 0, have);
-        rush_fail(RUSH_INDEX_ERROR, "index out of range in self: index[%lld] is %lld, dimension %d has size %lld", (long long)at, (long long)index[at], dim,
-                  (long long)have);
+        if (self->ndim > 1) rush_fail(RUSH_RUNTIME_ERROR, "INDICES element is out of DATA bounds, id=%lld axis_dim=%lld: index[%lld] of dimension %d", (long long)index[at], (long long)have, (long long)at, dim);
+        else rush_fail(RUSH_INDEX_ERROR, "index out of range in self: index[%lld] is %lld, dimension %d has size %lld", (long long)at, (long long)index[at], dim, (long long)have);
         return;
     }
     if (to->numel == 0) return;

@@ -305,10 +305,10 @@ static int convolution_shape(const rush_op *op, const rush_value *in, rush_value
     rush_conv c;
     int64_t size[RUSH_MAXDIM];
     if (rush_conv_geometry(&c, x, w, in + 3, size)) return -1;
-    RUSH_CHECK(x->dtype == w->dtype, RUSH_RUNTIME_ERROR, "Input type (%s) and weight type (%s) should be the same", rush_dtype_name(x->dtype),
-               rush_dtype_name(w->dtype));
-    RUSH_CHECK(!b || b->dtype == x->dtype, RUSH_RUNTIME_ERROR, "Input type (%s) and bias type (%s) should be the same", rush_dtype_name(x->dtype),
-               rush_dtype_name(b ? b->dtype : 0));
+    RUSH_CHECK(x->dtype == w->dtype, RUSH_RUNTIME_ERROR, "expected scalar type %s but found %s: Input type (%s) and weight type (%s) should be the same", rush_dtype_word(x->dtype),
+               rush_dtype_word(w->dtype), rush_dtypes[x->dtype].c_type, rush_dtypes[w->dtype].c_type);
+    RUSH_CHECK(!b || b->dtype == x->dtype, RUSH_RUNTIME_ERROR, "Input type (%s) and bias type (%s) should be the same", rush_dtypes[x->dtype].c_type,
+               rush_dtypes[b ? b->dtype : 0].c_type);
     RUSH_CHECK(!b || (b->ndim == 1 && b->size[0] == size[1]), RUSH_RUNTIME_ERROR,
                "Given %sweight of size %s, expected bias to be 1-dimensional with %lld elements, but got bias of size %s instead",
                I_(in[3 + RUSH_CONV_TRANSPOSED]) ? "transposed=1, " : "", rush_shape_of(w), (long long)size[1], b ? rush_shape_of(b) : "");

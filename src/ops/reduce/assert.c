@@ -12,7 +12,8 @@ static int assert_shape(const rush_op *op, const rush_value *in, rush_value *out
 
 static void assert_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    if (rush_item(in[0].t) != 0) return;
+    const rush_tensor *truth = rush_cast_copy(in[0].t, RUSH_BOOL); /* a complex number has two parts that may not be zero */
+    if (!truth || rush_item(truth) != 0) return;
     const rush_op *now = rush_now.op;
     rush_now.op = NULL; /* the message is the caller's: it names what it is about itself */
     rush_fail(RUSH_RUNTIME_ERROR, "%s", op->nargs == 1 ? "Expected Tensor with single nonzero value, but got zero" : *in[1].s ? in[1].s : "Assertion is failed");

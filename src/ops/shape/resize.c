@@ -3,6 +3,7 @@
  * The recorded ones make the view as an operation and then let self become it, history included.
  */
 #include "op/formula.h"
+#include "ops/create/factory.h"
 #include "ops/geometry.h"
 #include "api/api.h"
 #include "op/watch.h"
@@ -73,7 +74,14 @@ static rush_op op_as_strided = {
 static int resized(rush_tensor *self, int n, const int64_t *size, rush_value format)
 {
     RUSH_CHECK(rush_now.mode & RUSH_MODE_NO_GRAD || !rush_wants_grad(self), RUSH_RUNTIME_ERROR, "cannot resize variables that require grad");
+    size_t before = self->storage ? self->storage->nbytes : 0;
     if (rush_tensor_resize(self, n, size)) return -1;
+    if (self->storage && self->storage->nbytes > before) {
+        size_t each = rush_dtypes[self->dtype].size, from = (before + each - 1) / each, to = self->storage->nbytes / each;
+        rush_tensor *added = rush_tensor_over(self->storage, self->dtype, 1, (int64_t[]){(int64_t)(to - from)}, (int64_t[]){1}, (int64_t)from);
+        if (!added) return -1;
+        rush_fresh_fill(added);
+    }
     if (HAS(format) && I_(format) != RUSH_CONTIGUOUS) {
         int64_t stride[RUSH_MAXDIM];
         int want = I_(format) == RUSH_CHANNELS_LAST ? 4 : I_(format) == RUSH_CHANNELS_LAST_3D ? 5 : -1;
@@ -123,7 +131,7 @@ static rush_op op_resize_as = {
 static int set_to(rush_tensor *self, const rush_tensor *source, int n, const int64_t *size, const int64_t *stride, int64_t offset)
 {
     RUSH_CHECK(self->dtype == source->dtype, RUSH_RUNTIME_ERROR, "Could not set tensor of type %s to a tensor of type %s",
-               rush_dtype_name(source->dtype), rush_dtype_name(self->dtype));
+               rush_dtypes[source->dtype].c_type, rush_dtypes[self->dtype].c_type);
     RUSH_CHECK(rush_now.mode & RUSH_MODE_NO_GRAD || !rush_wants_grad(self), RUSH_RUNTIME_ERROR,
                "a leaf Variable that requires grad is being used in an in-place operation.");
     if (!self->version && rush_version_own(self, rush_version_of(self))) return -1; /* what changes source does not change self */
