@@ -83,7 +83,7 @@ static void embedding_bag(const rush_op *op, const rush_value *in, rush_value *o
     rush_tensor *best = is_max && size ? rush_tensor_new(RUSH_I64, to->device, 2, to->size) : size;
     if (rush_failed() || rush_device_fill(which, rush_v_int(-1)) /* behind the last offset: in no bag */ || rush_device_fill(size, rush_v_int(0))) return;
     cuda_bag p = {.table = rush_ptr(table), .scale = scale ? rush_ptr(scale) : NULL, .index = rush_ptr(index), .start = rush_ptr(start), .to = rush_ptr(made), .which = rush_ptr(which),
-                  .size = rush_ptr(size), .best = is_max ? rush_ptr(best) : NULL, .rows = rows, .width = weight->size[1], .n = n, .bags = bags, .starts = start->numel,
+                  .size = rush_ptr(size), .best = is_max ? rush_ptr(best) : NULL, .rows = rows, .width = weight->size[1], .n = n, .bags = bags, .starts = is_max || padding >= 0 ? bags : start->numel,
                   .padding = padding < -1 && padding >= -rows ? padding + rows : padding, .mode = (int)I_(in[4]), .fault = cuda_devices[to->device.index].fault};
     char kernel[32];
     snprintf(kernel, sizeof kernel, "bag_%s", cuda_word(d));

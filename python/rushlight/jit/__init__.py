@@ -73,18 +73,8 @@ class RecursiveScriptModule(ScriptModule):
             self._c.set(name, value)
             return
         super().__setattr__(name, value)
-        if what in ("parameter", "buffer"):
-            self._c.set(name, value)
-        elif what == "attribute":
+        if what == "attribute":
             self._c.set(name, bool(value))
-
-    def _apply(self, fn, recurse=True):
-        super()._apply(fn, recurse)
-        for module in self.modules():
-            for table in (module._parameters, module._buffers):
-                for name, value in table.items():
-                    module._c.set(name, value)
-        return self
 
     @property
     def code(self):

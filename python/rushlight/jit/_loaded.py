@@ -98,6 +98,17 @@ class ScriptObject:
         self._c.set(name, value)
 
 
+class _Tensors(dict):
+    """A module's parameters or buffers: what is put in their place is put into the program's object too."""
+
+    def __init__(self, inner):
+        self._inner = inner
+
+    def __setitem__(self, name, tensor):
+        super().__setitem__(name, tensor)
+        self._inner.set(name, tensor)
+
+
 def _module_of(inner, made):
     """The module of an object of a program; one object is one module."""
     if inner.id in made:
@@ -108,14 +119,15 @@ def _module_of(inner, made):
     _own(module, "_c", inner)
     _own(module, "_fields", dict(inner.fields()))
     _own(module, "_methods", set(inner.methods()))
+    _own(module, "_parameters", _Tensors(inner))
+    _own(module, "_buffers", _Tensors(inner))
     for name, what in inner.fields():
         if what == "module":
             module._modules[name] = _module_of(inner.get(name), made)
-        elif what in ("parameter", "buffer"):
-            if what == "buffer":
-                module._buffers[name] = inner.get(name)
-            else:
-                module._parameters[name] = inner.get(name, torch.nn.Parameter)
+        elif what == "buffer":
+            module._buffers[name] = inner.get(name)
+        elif what == "parameter":
+            module._parameters[name] = inner.get(name, torch.nn.Parameter)
     if module._fields.get("training") == "attribute":
         torch.nn.Module.__setattr__(module, "training", bool(inner.get("training")))
     return module

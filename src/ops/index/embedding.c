@@ -16,16 +16,16 @@ static int indices_check(const char *name, const rush_tensor *indices)
     return 0;
 }
 
-/* int64 numbers, all of rows that the table has */
-static const rush_tensor *row_numbers(const rush_tensor *indices, int64_t rows)
+/* int64 numbers, all of rows that the table has; others are an error of this kind (PyTorch's differs by operation) */
+static const rush_tensor *row_numbers(const rush_tensor *indices, int64_t rows, rush_error_kind kind)
 {
     const rush_tensor *t = rush_index_numbers(indices);
     if (!t || t->numel == 0) return t;
     RUSH_CHECK_NULL(rows > 0, RUSH_RUNTIME_ERROR, "index_select(): self indexing axis dim should be positive");
     const int64_t *p = rush_ptr(t);
     int64_t bad = rush_k_index->outside(p, t->numel, 0, rows);
-    RUSH_CHECK_NULL(bad < 0, RUSH_INDEX_ERROR, "index out of range in self: index %lld at position %lld, the table has %lld rows", (long long)p[bad],
-                    (long long)bad, (long long)rows);
+    RUSH_CHECK_NULL(bad < 0, kind, "index out of range in self: Expected idx >= 0 && idx < num_embeddings, but index %lld is at position %lld and the table has %lld rows",
+                    (long long)p[bad], (long long)bad, (long long)rows);
     return t;
 }
 
@@ -45,7 +45,7 @@ static int embedding_shape(const rush_op *op, const rush_value *in, rush_value *
 
 static void embedding_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    const rush_tensor *numbers = row_numbers(in[1].t, SELF->size[0]), *weight = SELF;
+    const rush_tensor *numbers = row_numbers(in[1].t, SELF->size[0], RUSH_INDEX_ERROR), *weight = SELF;
     if (!numbers || out[0].t->numel == 0) return;
     if (!rush_contiguous(weight) && !(weight = rush_contiguous_copy(weight))) return;
     rush_take_rows(out[0].t, weight, rush_ptr(numbers), numbers->numel);
@@ -115,7 +115,7 @@ static void dense_backward_cpu(const rush_op *op, const rush_value *in, rush_val
 {
     rush_tensor *to = out[0].t;
     int64_t padding = I_(in[3]), rows = I_(in[2]);
-    const rush_tensor *numbers = row_numbers(in[1].t, rows);
+    const rush_tensor *numbers = row_numbers(in[1].t, rows, RUSH_INDEX_ERROR);
     const rush_tensor *g = rush_contiguous_copy(SELF);
     if (!numbers || !g) return;
     rush_zero_into(to);
@@ -165,7 +165,7 @@ static void renorm_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *self = SELF;
     double most = D_(in[2]), p = D_(in[3]);
-    const rush_tensor *numbers = row_numbers(in[1].t, self->size[0]);
+    const rush_tensor *numbers = row_numbers(in[1].t, self->size[0], RUSH_INDEX_ERROR);
     if (!numbers) return;
     const int64_t *index = rush_ptr(numbers);
     uint8_t *done = rush_scope_alloc((size_t)RUSH_MAX(self->size[0], 1));
@@ -202,8 +202,8 @@ static int bag_shape(const rush_op *op, const rush_value *in, rush_value *out)
     const rush_tensor *weight = SELF, *indices = in[1].t, *offsets = in[2].t;
     int mode = (int)I_(in[4]);
     bool last = I_(in[7]);
-    RUSH_CHECK(weight->ndim == 2, RUSH_RUNTIME_ERROR, "'weight' must be 2-D");
-    RUSH_CHECK(indices->ndim == 1, RUSH_RUNTIME_ERROR, "input has to be a 1D Tensor, but got Tensor of dimension %d", indices->ndim);
+    RUSH_CHECK(weight->ndim == 2, RUSH_RUNTIME_ERROR, "weight has to be a 2D Tensor, but got Tensor of dimension %d", weight->ndim);
+    RUSH_CHECK(indices->ndim == 1, RUSH_RUNTIME_ERROR, "input has to be a 1D or 2D Tensor, and flat here, but got Tensor of dimension %d", indices->ndim);
     RUSH_CHECK(offsets->ndim == 1, RUSH_RUNTIME_ERROR, "offsets has to be a 1D Tensor, but got Tensor of dimension %d", offsets->ndim);
     if (indices_check("embedding_bag", indices) || indices_check("embedding_bag", offsets)) return -1;
     RUSH_CHECK(mode >= SUM && mode <= MAX, RUSH_VALUE_ERROR, "mode has to be one of sum, mean or max");
@@ -212,7 +212,7 @@ static int bag_shape(const rush_op *op, const rush_value *in, rush_value *out)
     RUSH_CHECK(!scale || (scale->ndim == 1 && scale->numel == indices->numel), RUSH_RUNTIME_ERROR,
                "expected per_sample_weights to have the same number of elements as input, but got %s and %s", scale ? rush_shape_of(scale) : "",
                rush_shape_of(indices));
-    RUSH_CHECK(!scale || scale->dtype == weight->dtype, RUSH_RUNTIME_ERROR, "expected weight and per_sample_weights to have the same dtype, but got %s and %s",
+    RUSH_CHECK(!scale || scale->dtype == weight->dtype, RUSH_RUNTIME_ERROR, "expected weight to have the same type as per_sample_weights, but got %s and %s",
                rush_dtype_word(weight->dtype), scale ? rush_dtype_word(scale->dtype) : "");
     RUSH_CHECK(!last || offsets->numel >= 1, RUSH_RUNTIME_ERROR, "include_last_offset: number of offset should be at least 1");
     int64_t bags = offsets->numel - last, size[2] = {bags, weight->size[1]}, many = indices->numel;
@@ -278,7 +278,7 @@ static void bag_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     if (padding < 0 && padding >= -rows && in[8].kind == RUSH_V_INT && padding != -1) padding += rows;
     bool wide = weight->dtype == RUSH_F64;
     rush_dtype d = wide ? RUSH_F64 : RUSH_F32;
-    const rush_tensor *numbers = row_numbers(in[1].t, rows), *starts = rush_index_numbers(in[2].t);
+    const rush_tensor *numbers = row_numbers(in[1].t, rows, RUSH_RUNTIME_ERROR), *starts = rush_index_numbers(in[2].t);
     const rush_tensor *table = rush_cast_copy(weight, d), *scale = T_(in[6]) ? rush_cast_copy(in[6].t, d) : NULL;
     rush_tensor *result = rush_tensor_new(d, weight->device, 2, out[0].t->size), *which = rush_tensor_new(RUSH_I64, weight->device, 1, &n);
     rush_tensor *count = rush_tensor_new(RUSH_I64, weight->device, 1, &bags), *best = count;
@@ -303,10 +303,11 @@ static void bag_cpu(const rush_op *op, const rush_value *in, rush_value *out)
         }
     rush_zero_into(result);
     if (mode == MAX) rush_zero_into(best);
+    int64_t nstarts = mode == MAX || padding >= 0 ? bags : starts->numel; /* there PyTorch's last bag goes on to the end of the input */
     for (int64_t b = 0; b < bags; ++b)
-        for (int64_t i = start[b], end = b + 1 < starts->numel ? start[b + 1] : n; i < end; ++i) bag_of[i] = b;
-    for (int64_t i = bags < starts->numel ? start[bags] : n; i < n; ++i) bag_of[i] = -1; /* behind the last offset: in no bag */
-    bag_job j = {.index = index, .start = start, .nstarts = starts->numel, .n = n, .width = width, .padding = padding, .mode = mode, .size = size,
+        for (int64_t i = start[b], end = b + 1 < nstarts ? start[b + 1] : n; i < end; ++i) bag_of[i] = b;
+    for (int64_t i = bags < nstarts ? start[bags] : n; i < n; ++i) bag_of[i] = -1; /* behind the last offset: in no bag */
+    bag_job j = {.index = index, .start = start, .nstarts = nstarts, .n = n, .width = width, .padding = padding, .mode = mode, .size = size,
                  .winner = winner, .table = rush_ptr(table), .scale = scale ? rush_ptr(scale) : NULL, .to = rush_ptr(result),
                  .join = rush_k_index->combine[scale ? RUSH_PUT_ADD_SCALED : RUSH_PUT_ADD][d]};
     rush_parallel_for(bags, 1 + 32768 / (1 + (n / RUSH_MAX(bags, 1)) * width), wide ? bags_f64 : bags_f32, &j);

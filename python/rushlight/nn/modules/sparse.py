@@ -12,13 +12,10 @@ class _Table(Module):
 
     def _make_weight(self, num_embeddings, embedding_dim, padding_idx, _weight, device, dtype, frozen=False):
         if padding_idx is not None:
-            if padding_idx > 0:
-                if padding_idx >= num_embeddings:
-                    raise AssertionError("Padding_idx must be within num_embeddings")
-            elif padding_idx < 0:
-                if padding_idx < -num_embeddings:
-                    raise AssertionError("Padding_idx must be within num_embeddings")
-                padding_idx = num_embeddings + padding_idx
+            if padding_idx != 0 and not -num_embeddings <= padding_idx < num_embeddings:
+                word = "Padding_idx" if isinstance(self, Embedding) else "padding_idx"
+                raise AssertionError(f"{word} must be within num_embeddings")
+            padding_idx %= num_embeddings or 1
         self.padding_idx = padding_idx
         shape = (num_embeddings, embedding_dim)
         if _weight is None:

@@ -2,6 +2,7 @@
 import contextlib
 import warnings
 
+import rushlight as torch
 from rushlight.nn.utils._named_member_accessor import NamedMemberAccessor
 
 __all__ = ["functional_call"]
@@ -61,6 +62,10 @@ def _reparametrize_module(module, parameters_and_buffers, tie_weights=False, str
 
 
 def _functional_call(module, parameters_and_buffers, args=None, kwargs=None, *, tie_weights=True, strict=False):
+    # These two hold their tensors elsewhere too, where the ones given would not be seen.
+    for kind, word in ((torch.jit.ScriptModule, "Jitted modules"), (torch.nn.DataParallel, "nn.DataParallel module")):
+        if isinstance(module, kind):
+            raise RuntimeError("The stateless API can't be used with " + word)
     if args is None:
         args = ()
     elif not isinstance(args, tuple):
