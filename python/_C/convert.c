@@ -15,7 +15,7 @@ static rush_tensor *convert(rush_tensor *t, const wanted *w)
     int dtype = w->dtype < 0 ? t->dtype : w->dtype;
     rush_device device = w->has_device ? w->device : t->device;
     bool moves = !rush_same_device(rush_device_resolve(device), t->device);
-    bool reorders = w->has_format && !t->layout && w->format != RUSH_PRESERVE && !rush_contiguous_as(t, w->format);
+    bool reorders = w->has_format && !t->layout && w->format != RUSH_PRESERVE && rush_format_of(t) != w->format; /* by the strides' order, unlike contiguous() */
     if (!moves && !w->copy && dtype == t->dtype && !reorders) return t;
     static const rush_op *op;
     if (!op && !(op = rush_op_find("_to_copy"))) {
@@ -120,17 +120,22 @@ static PyObject *to(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObjec
     return parse_to("to", &w, args, n, kwnames, true) ? NULL : converted(self, &w);
 }
 
+/* A memory_format that was given, or NULL or None. */
+static int take_format(wanted *w, PyObject *x)
+{
+    if (!x || x == Py_None) return 0;
+    if (Py_TYPE(x) != &py_type_memory_format) return PyErr_Format(PyExc_TypeError, "argument 'memory_format' must be torch.memory_format, not %s", py_type_name(x)), -1;
+    w->format = py_constant_value(x);
+    w->has_format = true;
+    return 0;
+}
+
 /* float(), half(), ...: to(dtype) with an optional memory format. */
 static PyObject *to_fixed(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, int dtype)
 {
     wanted w = {.dtype = dtype, .format = RUSH_PRESERVE};
     PyObject *format = n ? args[0] : kwnames && PyTuple_GET_SIZE(kwnames) ? args[0] : NULL;
-    if (format && format != Py_None) {
-        if (Py_TYPE(format) != &py_type_memory_format) return PyErr_Format(PyExc_TypeError, "argument 'memory_format' must be torch.memory_format, not %s", py_type_name(format));
-        w.format = py_constant_value(format);
-        w.has_format = true;
-    }
-    return converted(self, &w);
+    return take_format(&w, format) ? NULL : converted(self, &w);
 }
 #define FIXED(name, dtype)                                                                                   \
     static PyObject *to_##name(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)       \
@@ -151,9 +156,13 @@ FIXED(cfloat, RUSH_C64)
 FIXED(cdouble, RUSH_C128)
 FIXED(chalf, RUSH_C32)
 
-static PyObject *cpu(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+/* x.cpu(memory_format=torch.preserve_format) */
+static PyObject *cpu(PyObject *self, PyObject *args, PyObject *kwargs)
 {
+    static char *names[] = {"memory_format", NULL};
+    PyObject *format = NULL;
     wanted w = {.dtype = -1, .has_device = true, .device = {RUSH_CPU, -1}, .format = RUSH_PRESERVE};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:cpu", names, &format) || take_format(&w, format)) return NULL;
     return converted(self, &w);
 }
 
@@ -161,12 +170,13 @@ static PyObject *cpu(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObje
 static PyObject *cuda(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"device", "non_blocking", "memory_format", NULL};
-    PyObject *device = Py_None, *format = Py_None;
+    PyObject *device = Py_None, *format = NULL;
     int unused;
     wanted w = {.dtype = -1, .has_device = true, .device = {RUSH_CUDA, -1}, .format = RUSH_PRESERVE};
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OpO:cuda", names, &device, &unused, &format)) return NULL;
     if (device != Py_None && py_to_device(device, &w.device) <= 0)
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "cuda(): argument 'device' must be torch.device, not %s", py_type_name(device));
+    if (take_format(&w, format)) return NULL;
     if (w.device.type != RUSH_CUDA) return PyErr_Format(PyExc_RuntimeError, "Invalid device, must be cuda device");
     if (py_device_ready(w.device)) return NULL;
     return converted(self, &w);
@@ -382,7 +392,7 @@ PyMethodDef py_tensor_convert_methods[] = {
     {"cfloat", FASTKW(to_cfloat), "to(torch.complex64)"},
     {"cdouble", FASTKW(to_cdouble), "to(torch.complex128)"},
     {"chalf", FASTKW(to_chalf), "to(torch.complex32)"},
-    {"cpu", FASTKW(cpu), "On the CPU."},
+    {"cpu", (PyCFunction)(void (*)(void))cpu, METH_VARARGS | METH_KEYWORDS, "On the CPU."},
     {"cuda", (PyCFunction)(void (*)(void))cuda, METH_VARARGS | METH_KEYWORDS, "On a CUDA device."},
     {"type_as", type_as, METH_O, "With the dtype of another tensor."},
     {"type", FASTKW(type), "The name of its type, or converted to a type."},

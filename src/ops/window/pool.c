@@ -260,6 +260,14 @@ static void max_pool_grad(rush_grads *s)
 static int index_at(const rush_op *op) { return op->nargs - 1; }
 
 /* Of every op (g, self, ..., indices): g's elements at the places that the indices name. */
+static int no_empty_space(const rush_tensor *g, int nd)
+{
+    for (int i = g->ndim - nd; i < g->ndim; ++i)
+        RUSH_CHECK(g->size[i] > 0, RUSH_RUNTIME_ERROR,
+                   "Expected grad_output to have non-zero size for non-batch dimensions, but grad_output has sizes %s with dimension %d being empty", rush_shape_of(g), i);
+    return 0;
+}
+
 static int scatter_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *g = in[0].t, *x = in[1].t, *index = in[index_at(op)].t;
@@ -272,6 +280,7 @@ static int scatter_shape(const rush_op *op, const rush_value *in, rush_value *ou
                "grad_output of shape %s and input of shape %s do not go together", rush_shape_of(g), rush_shape_of(x));
     RUSH_CHECK(in[0].t->dtype == in[1].t->dtype, RUSH_RUNTIME_ERROR, "expected dtype %s for `grad_output` but got dtype %s",
                rush_dtype_word(in[1].t->dtype), rush_dtype_word(in[0].t->dtype));
+    if (strstr(op->base, "adaptive") && no_empty_space(g, nd)) return -1;
     return result_like(out, 0, in[1].t, in[1].t->dtype, in[1].t->ndim, in[1].t->size) ? 0 : -1;
 }
 
@@ -425,8 +434,9 @@ static int adaptive_size(const rush_tensor *x, rush_value want, int nd, const ch
     RUSH_CHECK(x->ndim == nd + 1 || x->ndim == nd + 2, RUSH_RUNTIME_ERROR, "%s(): Expected %dD or %dD tensor, but got %s", op, nd + 1, nd + 2,
                rush_shape_of(x));
     RUSH_CHECK((int)want.n == nd || want.n == 1, RUSH_RUNTIME_ERROR, "%s: output_size must be %d", op, nd);
-    for (int i = 1 + (x->ndim == nd + 2) - 1; i < x->ndim; ++i)
-        RUSH_CHECK(i < x->ndim - nd || x->size[i] > 0, RUSH_RUNTIME_ERROR,
+    bool channels = nd == 3 || strstr(op, "max"); /* must there be some? */
+    for (int i = x->ndim - nd - channels; i < x->ndim; ++i)
+        RUSH_CHECK(x->size[i] > 0, RUSH_RUNTIME_ERROR,
                    "%s(): Expected input to have non-zero size for non-batch dimensions, but input has sizes %s with dimension %d being empty", op,
                    rush_shape_of(x), i);
     memcpy(size, x->size, sizeof *size * x->ndim);
@@ -514,10 +524,7 @@ static int adaptive_avg_back_shape(const rush_op *op, const rush_value *in, rush
     RUSH_CHECK(x->ndim == nd + 1 || x->ndim == nd + 2, RUSH_RUNTIME_ERROR, "Expected %dD or %dD tensor, but got %s", nd + 1, nd + 2, rush_shape_of(x));
     RUSH_CHECK(!memcmp(g->size, x->size, sizeof *g->size * (size_t)(x->ndim - nd)), RUSH_RUNTIME_ERROR, "grad_output of size %s does not fit the input %s",
                rush_shape_of(g), rush_shape_of(x));
-    for (int i = x->ndim - nd; i < x->ndim; ++i)
-        RUSH_CHECK(g->size[i] > 0, RUSH_RUNTIME_ERROR,
-                   "Expected grad_output to have non-zero size for non-batch dimensions, but grad_output has sizes %s with dimension %d being empty", rush_shape_of(g), i);
-    return like_second_shape(op, in, out);
+    return no_empty_space(g, nd) ? -1 : like_second_shape(op, in, out);
 }
 
 static void adaptive_avg_back_cpu(const rush_op *op, const rush_value *in, rush_value *out)
@@ -600,11 +607,13 @@ static int fractional_shape(const rush_op *op, const rush_value *in, rush_value 
     memcpy(size, x->size, sizeof *size * x->ndim);
     for (int i = 0; i < nd; ++i) {
         RUSH_CHECK(x->size[lead + i] > 0 && x->size[lead - 1] > 0, RUSH_RUNTIME_ERROR,
-                   "%s(): Expected input to have non-zero  size for non-batch dimensions, but got %s", name, rush_shape_of(x));
-        RUSH_CHECK(in[1].ints[i] > 0 && in[2].ints[i] > 0, RUSH_RUNTIME_ERROR, "%s(): kernel and output sizes must be positive", name);
-        RUSH_CHECK(in[1].ints[i] <= x->size[lead + i] && in[2].ints[i] - 1 <= x->size[lead + i] - in[1].ints[i], RUSH_RUNTIME_ERROR,
-                   "%s(): pool size %lld too large relative to input size %lld", name, (long long)in[1].ints[i], (long long)x->size[lead + i]);
-        size[lead + i] = in[2].ints[i];
+                   "%s(): Expected input to have non-zero size for non-batch dimensions, but got %s", name, rush_shape_of(x));
+        int64_t kernel = in[1].ints[i], result = in[2].ints[i], room = x->size[lead + i] - (nd == 3); /* of three dimensions one place must remain */
+        const char *word = (const char *[]){"time", "height", "width"}[3 - nd + i];
+        RUSH_CHECK(kernel > 0 && result >= 0, RUSH_RUNTIME_ERROR, "%s(): kernel sizes must be positive, output sizes non-negative", name);
+        RUSH_CHECK(kernel <= room && result - 1 <= room - kernel, RUSH_RUNTIME_ERROR, "%s(): pool %s %lld too large relative to input %s %lld", name, word,
+                   (long long)kernel, word, (long long)x->size[lead + i]);
+        size[lead + i] = result;
     }
     RUSH_CHECK(r->ndim == 3, RUSH_RUNTIME_ERROR, "Expect _random_samples to have 3 dimensions, got %d", r->ndim);
     RUSH_CHECK(r->size[0] >= (lead == 2 ? x->size[0] : 1), RUSH_RUNTIME_ERROR, "Expect _random_samples.size(0) no less then input batch size.");
