@@ -323,7 +323,7 @@ class Tensor(_C.TensorBase):
 
     def module_load(self, other, assign=False):
         """How load_state_dict puts `other` in the place of this parameter."""
-        return other if assign else self.copy_(other)
+        return (other if assign else self.copy_(other)).detach()
 
     def to_sparse_coo(self):
         return self.to_sparse()

@@ -240,6 +240,10 @@ def _prepared(module):
     made = module.__prepare_scriptable__() if hasattr(module, "__prepare_scriptable__") else module
     if _builtin_isinstance(made, ScriptModule):
         return made
+    for word, table in (("parameters", made._parameters), ("buffers", made._buffers)):
+        for name, tensor in table.items():
+            if torch.nn.parameter.is_lazy(tensor):
+                raise RuntimeError(f"'{torch.typename(type(made))}' has uninitialized {word} {name}. Did you forget to run a forward pass?")
     below = {name: m if m is None else _prepared(m) for name, m in made._modules.items()}
     if any(m is not made._modules[name] for name, m in below.items()):
         made = copy.copy(made)

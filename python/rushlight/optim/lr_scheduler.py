@@ -10,6 +10,7 @@ import functools
 import math
 import types
 import warnings
+import weakref
 from bisect import bisect_right
 from collections import Counter
 
@@ -92,14 +93,16 @@ def _notice_steps(optimizer):
     if hasattr(step, "_wrapped_by_lr_sched"):
         return
     function = step.__func__
+    owner = weakref.ref(optimizer)  # a method would keep the optimizer alive until a collection
 
     @functools.wraps(function)
-    def wrapper(self, *args, **kwargs):
-        self._opt_called = True
-        return function(self, *args, **kwargs)
+    def wrapper(*args, **kwargs):
+        optimizer = owner()
+        optimizer._opt_called = True
+        return function(optimizer, *args, **kwargs)
 
     wrapper._wrapped_by_lr_sched = True
-    optimizer.step = types.MethodType(wrapper, optimizer)
+    optimizer.step = wrapper
 
 
 class LRScheduler:
@@ -800,6 +803,8 @@ class OneCycleLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _anneal_func(self, *args, **kwargs):
+        if not hasattr(self, "_anneal_func_type"):  # a state dict of PyTorch 1.12 or before holds the function
+            return self.anneal_func(*args, **kwargs)
         if self._anneal_func_type == "cos":
             return self._annealing_cos(*args, **kwargs)
         return self._annealing_linear(*args, **kwargs)

@@ -146,6 +146,8 @@ def _put(module, name, key, target, given, assign, is_param, error_msgs):
         with torch.no_grad():
             if torch.__future__.get_swap_module_params_on_conversion():
                 new = target.module_load(given, assign=assign)
+                if new is given or new is target:
+                    raise RuntimeError("module_load returned one of self or other, please .detach() the result if returning one of the inputs in module_load")
                 if is_param and not isinstance(new, Parameter):
                     new = Parameter(new, requires_grad=target.requires_grad)
                 torch.utils.swap_tensors(target, new)
