@@ -164,6 +164,13 @@ def fits(optimizer, fused, differentiable, foreach):
             raise RuntimeError(text)
 
 
+def can_step(group, params):
+    """Complain about parameters that cannot take the fused step that their group asks for."""
+    for p in params if group["fused"] else ():
+        if not p.is_floating_point() or p.is_meta:
+            raise RuntimeError(f"`fused=True` requires all the params to be floating point Tensors of supported devices, but got {p.dtype} and {p.device.type}")
+
+
 def check(lr=0.0, betas=(), **bounds):
     """Complain about the first option that is out of range: each bound is name=(label, value, low[, below])."""
     if isinstance(lr, torch.Tensor) and lr.numel() != 1:

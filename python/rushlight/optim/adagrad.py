@@ -77,6 +77,7 @@ class Adagrad(Optimizer):
                                                memory_format=torch.preserve_format)
             state_sums.append(state["sum"])
             state_steps.append(state["step"])
+        _fused.can_step(group, params_with_grad)
         return has_sparse, has_complex
 
     @_use_grad_for_differentiable

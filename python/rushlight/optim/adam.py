@@ -80,6 +80,7 @@ class Adam(Optimizer):
             if group["differentiable"] and state["step"].requires_grad:
                 raise RuntimeError("`requires_grad` is not supported for `step` in differentiable mode")
             state_steps.append(state["step"])
+        _fused.can_step(group, params_with_grad)
         return has_complex
 
     @_use_grad_for_differentiable

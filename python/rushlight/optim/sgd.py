@@ -53,6 +53,7 @@ class SGD(Optimizer):
                 sparse = True
             if remember:
                 momentum_buffer_list.append(self.state[p].get("momentum_buffer"))
+        _fused.can_step(group, params)
         return sparse
 
     @_use_grad_for_differentiable

@@ -24,16 +24,17 @@ class SparseAdam(Optimizer):
     """
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, maximize=False):
+        _fused.check(lr, betas)
         if not 0.0 < lr:
             raise ValueError(f"Invalid learning rate: {lr}")
         if not 0.0 < eps:
             raise ValueError(f"Invalid epsilon value: {eps}")
-        _fused.check(betas=betas)
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, maximize=maximize))
-        sparse = [[g, p] for g, group in enumerate(self.param_groups)
-                  for p, param in enumerate(group["params"]) if param.is_sparse]
-        if sparse:
-            raise ValueError(f"Sparse params at indices {sparse}: SparseAdam requires dense parameter tensors")
+        for word, refused, is_such in (("Sparse", "requires dense parameter tensors", lambda p: p.is_sparse),
+                                       ("Complex", "does not support complex parameters", torch.is_complex)):
+            places = [[g, i] for g, group in enumerate(self.param_groups) for i, p in enumerate(group["params"]) if is_such(p)]
+            if places:
+                raise ValueError(f"{word} params at indices {places}: SparseAdam {refused}")
 
     @_fused.without_grad
     def step(self, closure=None):

@@ -18,12 +18,12 @@ static int pack_run(const rush_op *op, const rush_value *in, rush_value *out)
     bool batch_first = in[2].i;
     rush_tensor *x = in[0].t;
     int64_t batch = in[1].t->numel, n = 0;
+    RUSH_CHECK(x->numel > 0, RUSH_RUNTIME_ERROR, "Cannot pack empty tensors.");
     const int64_t *length = rush_numbers_of(in[1].t);
     if (!length) return -1;
     RUSH_CHECK(in[1].t->ndim == 1 && in[1].t->dtype == RUSH_I64, RUSH_RUNTIME_ERROR, "'lengths' argument should be a 1D CPU int64 tensor, but got %dD cpu %s tensor",
                in[1].t->ndim, rush_dtype_word(in[1].t->dtype));
     if (rush_dim_wrap(1, x->ndim) < 0) return -1;
-    RUSH_CHECK(x->numel > 0, RUSH_RUNTIME_ERROR, "Cannot pack empty tensors.");
     if (batch_first) x = transpose(x, 0, 1);
     if (!x) return -1;
     RUSH_CHECK(batch == x->size[1], RUSH_RUNTIME_ERROR, "Expected `len(lengths)` to be equal to batch_size, but got %lld (batch_size=%lld)", (long long)batch,

@@ -199,7 +199,7 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
 
     if bias_k is not None and bias_v is not None:
         if static_k is not None or static_v is not None:
-            raise AssertionError("bias cannot be added to static " + ("key" if static_k is not None else "value"))
+            raise AssertionError("bias cannot be added to static " + ("key." if static_k is not None else "value."))
         k, v, attn_mask, key_padding_mask = _lengthened(k, v, bias_k.repeat(1, bsz, 1), bias_v.repeat(1, bsz, 1), 0, attn_mask, key_padding_mask)
     elif bias_k is not None or bias_v is not None:
         raise AssertionError("bias_k and bias_v must be given together")
