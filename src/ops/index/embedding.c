@@ -303,7 +303,7 @@ static void bag_cpu(const rush_op *op, const rush_value *in, rush_value *out)
         }
     rush_zero_into(result);
     if (mode == MAX) rush_zero_into(best);
-    int64_t nstarts = mode == MAX || padding >= 0 ? bags : starts->numel; /* there PyTorch's last bag goes on to the end of the input */
+    int64_t nstarts = bags && (mode == MAX || padding >= 0) ? bags : starts->numel; /* there PyTorch's last bag goes on to the end of the input */
     for (int64_t b = 0; b < bags; ++b)
         for (int64_t i = start[b], end = b + 1 < nstarts ? start[b + 1] : n; i < end; ++i) bag_of[i] = b;
     for (int64_t i = bags < nstarts ? start[bags] : n; i < n; ++i) bag_of[i] = -1; /* behind the last offset: in no bag */
