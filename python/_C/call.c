@@ -128,6 +128,13 @@ RUSH_HOT PyObject *py_results(const rush_op *op, const rush_value *out) { return
 
 /* ---- one call ---- */
 
+/* requires_grad=True of what makes tensors: in other words than requires_grad_()'s. */
+int py_needs_gradient(rush_tensor *t)
+{
+    RUSH_CHECK(rush_dtypes[t->dtype].category >= 2, RUSH_RUNTIME_ERROR, "Only Tensors of floating point and complex dtype can require gradients");
+    return rush_requires_grad_set(t, true) ? 0 : -1;
+}
+
 static int take_out(const py_overload *o, py_call *c, rush_value *out)
 {
     bool one = py_is_tensor(c->out);
@@ -208,13 +215,13 @@ RUSH_HOT static PyObject *run(const py_overload *o, py_call *c)
             if (out[0].t->layout && out[0].t->layout != RUSH_ELSEWHERE && rush_op_arg(op, "layout") >= 0) return clear_sparse(op, c, out[0].t);
         }
         failed = rush_call_out(op, c->in, out);
-        if (failed || (c->requires_grad && !rush_requires_grad_set(out[0].t, true))) return py_raise();
+        if (failed || (c->requires_grad && py_needs_gradient(out[0].t))) return py_raise();
         if (py_is_tensor(c->out)) return py_ref(c->out);
         return results(op, out, true);
     }
     failed = o->inplace ? py_run_inplace(op, c->in, out) : py_run(op, c->in, out);
     if (failed) return py_raise();
-    if (c->requires_grad && !rush_requires_grad_set(out[0].t, true)) return py_raise();
+    if (c->requires_grad && py_needs_gradient(out[0].t)) return py_raise();
     return py_results(op, out);
 }
 

@@ -38,7 +38,7 @@ PyObject *py_make_wrapper_subclass(PyObject *unused, PyObject *args, PyObject *k
     size_t mark = rush_scope_open();
     rush_tensor *t = rush_tensor_elsewhere((rush_dtype)d, at, n, size, stride, first);
     if (t && PyObject_HasAttrString(cls, "_history_below")) t->flags |= RUSH_T_HISTORY_BELOW;
-    if (t && grad) t = rush_requires_grad_set(t, true);
+    if (t && grad && py_needs_gradient(t)) t = NULL;
     PyObject *x = t ? py_wrap_as((PyTypeObject *)cls, t) : py_raise();
     rush_scope_close(mark);
     return x;

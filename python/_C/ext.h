@@ -96,6 +96,7 @@ int py_run_inplace(const rush_op *, const rush_value *in, rush_value *out);
 bool py_is_long(const rush_op *, const rush_value *in);
 int py_functions_fill(PyObject *module); /* _VariableFunctions, _nn, ... and the methods of TensorBase */
 bool py_answers_itself(PyTypeObject *); /* has the class a __torch_dispatch__ of its own? */
+int py_needs_gradient(rush_tensor *); /* for requires_grad=True of what makes tensors; 0, or -1 and a library error */
 PyObject *py_return_type(const rush_op *, bool given); /* the class of a record with named results, of those that out= gave; borrowed */
 
 /* ---- __torch_function__ ---- */

@@ -331,7 +331,8 @@ static rush_tensor *value_tensor(rush_tensor *t, PyObject *value)
     int ok = py_plain_number(value, &v);
     if (ok < 0) return NULL;
     if (ok) {
-        if (v.kind == RUSH_V_COMPLEX && rush_dtypes[t->dtype].category != 3) return PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow", rush_dtypes[t->dtype].name), NULL;
+        bool any = t->layout == RUSH_QUANTIZED || (rush_dtypes[t->dtype].category == 2 && rush_dtypes[t->dtype].size < 4 && v.kind != RUSH_V_COMPLEX); /* as infinity */
+        if (!any && rush_number_fits(v, t->dtype)) return py_raise();
         rush_tensor *x = rush_tensor_of_number_typed(v, t->layout == RUSH_QUANTIZED ? RUSH_F32 : t->dtype);
         return x ? x : py_raise();
     }

@@ -53,7 +53,7 @@ static int find_sizes(shape *s, PyObject *x)
         PyObject *first = PySequence_GetItem(x, 0);
         Py_XDECREF(owned);
         owned = first;
-        if (!first) return -1;
+        if (!first) return PyErr_Format(PyExc_ValueError, "could not determine the shape of object type '%s'", Py_TYPE(x)->tp_name), -1;
         x = first;
     }
     Py_XDECREF(owned);
@@ -121,7 +121,7 @@ static int find_dtype(shape *s, PyObject *x)
 /* A number that no int64 holds is a ValueError here. */
 static int too_big(void)
 {
-    if (PyErr_ExceptionMatches(PyExc_RuntimeError)) PyErr_SetString(PyExc_ValueError, "Overflow when unpacking long long");
+    if (PyErr_ExceptionMatches(PyExc_RuntimeError) || PyErr_ExceptionMatches(PyExc_OverflowError)) PyErr_SetString(PyExc_ValueError, "Overflow when unpacking long long");
     return -1;
 }
 
@@ -143,13 +143,21 @@ static int store_number(char *p, int dtype, PyObject *x)
         if (py_to_int(x, &i) < 0) return too_big();
         return *(int64_t *)p = i, 0;
     }
+    if (PyLong_Check(x) && !PyBool_Check(x) && rush_dtypes[dtype].category >= 2) { /* as large as the float takes */
+        double number = PyLong_AsDouble(x);
+        if (number == -1 && PyErr_Occurred()) return -1;
+        return rush_number_store(p, dtype, rush_v_float(number)), 0;
+    }
+    if (PyLong_Check(x) && dtype == RUSH_BOOL) return rush_number_store(p, dtype, rush_v_bool(PyObject_IsTrue(x))), 0;
     int ok = py_to_number(x, &v);
+    if (ok > 0 && v.kind == RUSH_V_INT && v.n && dtype != RUSH_U64) return PyErr_SetString(PyExc_ValueError, "Overflow when unpacking long long"), -1;
+    if (ok > 0 && v.kind == RUSH_V_INT && !v.n && v.i < 0 && dtype == RUSH_U64) return PyErr_SetString(PyExc_OverflowError, "can't convert negative int to unsigned"), -1;
     if (ok == 0 && PyNumber_Check(x)) {
         PyObject *number = PyIndex_Check(x) ? PyNumber_Index(x) : PyNumber_Float(x);
         ok = number ? py_plain_number(number, &v) : -1;
         Py_XDECREF(number);
     }
-    if (ok <= 0) return ok ? too_big() : no_number(dtype, x);
+    if (ok <= 0) return !ok ? no_number(dtype, x) : dtype == RUSH_U64 ? -1 : too_big();
     const rush_dtype_info *d = &rush_dtypes[dtype];
     if (v.kind == RUSH_V_COMPLEX && d->category % 3 && v.c[1] != 0) return no_number(dtype, x);
     if (v.kind == RUSH_V_INT && d->category == 1 && d->size < 8) {
@@ -157,7 +165,8 @@ static int store_number(char *p, int dtype, PyObject *x)
         int64_t hi = ((int64_t)1 << (d->size * 8 - (d->is_signed ? 1 : 0))) - 1;
         if (v.i < lo || v.i > hi) return PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow", d->name), -1;
     }
-    if (v.kind == RUSH_V_FLOAT && d->category == 1 && v.f != v.f) return PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow", d->name), -1;
+    if (v.kind == RUSH_V_FLOAT && dtype == RUSH_U64) return PyErr_Format(PyExc_TypeError, "an integer is required"), -1;
+    if (v.kind == RUSH_V_FLOAT && d->category == 1 && rush_number_fits(v, dtype)) return py_raise_int();
     rush_number_store(p, dtype, v);
     return 0;
 }
@@ -330,11 +339,7 @@ static int parse(making *m, const char *who, const char *const *names, int npos,
 
 static PyObject *finish(rush_tensor *t, const making *m, size_t mark)
 {
-    if (t && m->requires_grad && rush_dtypes[t->dtype].category < 2) { /* not requires_grad_'s words */
-        PyErr_SetString(PyExc_RuntimeError, "Only Tensors of floating point and complex dtype can require gradients");
-        t = NULL;
-    }
-    if (t && m->requires_grad && !rush_requires_grad_set(t, true)) t = py_raise();
+    if (t && m->requires_grad && py_needs_gradient(t)) t = py_raise();
     PyObject *x = t ? py_wrap(t) : NULL;
     rush_scope_close(mark);
     return x;
@@ -454,7 +459,7 @@ static PyObject *asarray(PyObject *module, PyObject *const *args, Py_ssize_t n, 
         return finish(t, &m, mark);
     }
     if (m.copy == 0) {
-        if (py_is_numpy_scalar(m.data)) PyErr_SetString(PyExc_RuntimeError, "can't alias NumPy scalars: leave copy=False out, or make an array of it");
+        if (py_is_numpy_scalar(m.data)) PyErr_SetString(PyExc_RuntimeError, "can't alias NumPy scalars. Leave copy=False out, or make an array of it");
         else PyErr_SetString(PyExc_ValueError, "can't alias arbitrary sequence into a tensor.");
         goto end;
     }
@@ -511,7 +516,7 @@ static rush_tensor *from_buffer(PyObject *x, int dtype, int64_t count, int64_t o
     }
     if (count < 0) {
         if ((length - offset) % size) {
-            PyErr_Format(PyExc_ValueError, "buffer length (%lld bytes) after offset (%lld bytes) must be a multiple of element size (%lld)", (long long)length, (long long)offset, (long long)size);
+            PyErr_Format(PyExc_ValueError, "buffer length (%lld bytes) after offset (%lld bytes) must be a multiple of element size (%lld)", (long long)(length - offset), (long long)offset, (long long)size);
             goto fail;
         }
         count = (length - offset) / size;

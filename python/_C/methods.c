@@ -228,6 +228,7 @@ static PyObject *nonzero(PyObject *self, PyObject *args, PyObject *kwargs)
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OO:nonzero", names, &out, &given)) return NULL;
     int tuple = py_need_bool(given, "nonzero(): argument 'as_tuple'");
     if (tuple < 0) return NULL;
+    if (tuple && out != Py_None) return PyErr_Format(PyExc_RuntimeError, "nonzero(): as_tuple=True has several results, out= takes one");
     const rush_op *op = rush_op_find("nonzero");
     if (!op) return PyErr_Format(PyExc_NotImplementedError, "the operation 'nonzero' is not there yet");
     size_t mark = rush_scope_open();
@@ -300,7 +301,7 @@ static PyObject *make_subclass(PyObject *unused, PyObject *args, PyObject *kwarg
     if (!from) return NULL;
     size_t mark = rush_scope_open();
     rush_tensor *t = rush_tensor_detach(from);
-    if (t && grad) t = rush_requires_grad_set(t, true);
+    if (t && grad && py_needs_gradient(t)) t = NULL;
     PyObject *x = t ? py_wrap_as((PyTypeObject *)cls, t) : py_raise();
     rush_scope_close(mark);
     return x;

@@ -302,7 +302,10 @@ static PyObject *to_float(PyObject *self)
     if (rush_requires_grad(py_tensor_of(self)) && !(rush_now.mode & RUSH_MODE_NO_GRAD)) /* item() says that the number is meant to leave the graph, this does not */
         RUSH_WARN_ONCE("Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\nConsider using tensor.detach() first.");
     x = rush_failed() ? py_raise() : item(self, one_element);
-    if (x && PyComplex_Check(x) && PyComplex_ImagAsDouble(x) == 0) Py_SETREF(x, PyFloat_FromDouble(PyComplex_RealAsDouble(x)));
+    if (x && PyComplex_Check(x) && PyComplex_ImagAsDouble(x) != 0) {
+        PyErr_SetString(PyExc_RuntimeError, "value cannot be converted to type double without overflow");
+        Py_CLEAR(x);
+    } else if (x && PyComplex_Check(x)) Py_SETREF(x, PyFloat_FromDouble(PyComplex_RealAsDouble(x)));
     if (x) Py_SETREF(x, PyNumber_Float(x));
     return x;
 }

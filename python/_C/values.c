@@ -56,6 +56,21 @@ static int whole(PyObject *x, int64_t *out)
 
 static bool takes_gradient(const rush_tensor *t) { return t->ag && rush_wants_grad(t); }
 
+/* As a number: what only 64 bits without a sign hold is marked as that (op/op.h). */
+static int whole_number(PyObject *x, rush_value *out)
+{
+    int over;
+    long long n = PyLong_AsLongLongAndOverflow(x, &over);
+    if (RUSH_UNLIKELY(over)) {
+        n = (long long)PyLong_AsUnsignedLongLong(x);
+        if (PyErr_Occurred()) return -1;
+    }
+    if (n == -1 && PyErr_Occurred()) return -1;
+    *out = rush_v_int(n);
+    out->n = over != 0;
+    return 1;
+}
+
 RUSH_HOT int py_to_int(PyObject *x, int64_t *out)
 {
     if (PyLong_CheckExact(x)) {
@@ -102,12 +117,7 @@ RUSH_HOT int py_to_int(PyObject *x, int64_t *out)
 int py_plain_number(PyObject *x, rush_value *out)
 {
     if (PyFloat_CheckExact(x)) return *out = rush_v_float(PyFloat_AS_DOUBLE(x)), 1;
-    if (PyLong_CheckExact(x)) {
-        int64_t n;
-        int ok = whole(x, &n);
-        if (ok > 0) *out = rush_v_int(n);
-        return ok;
-    }
+    if (PyLong_CheckExact(x)) return whole_number(x, out);
     if (PyBool_Check(x)) return *out = rush_v_bool(x == Py_True), 1;
     if (RUSH_UNLIKELY(py_traces) && py_is_symbol(x)) return py_symbol_number(x, out);
     if (x == Py_None || PyUnicode_Check(x) || PyTuple_Check(x) || PyList_Check(x) || py_is_tensor(x)) return 0;
@@ -117,12 +127,7 @@ int py_plain_number(PyObject *x, rush_value *out)
         return 1;
     }
     if (PyFloat_Check(x)) return *out = rush_v_float(PyFloat_AS_DOUBLE(x)), 1;
-    if (PyLong_Check(x)) {
-        int64_t n;
-        int ok = whole(x, &n);
-        if (ok > 0) *out = rush_v_int(n);
-        return ok;
-    }
+    if (PyLong_Check(x)) return whole_number(x, out);
     if (py_is_numpy_scalar(x)) {
         PyObject *plain = py_numpy_scalar_item(x);
         if (!plain) return -1;

@@ -28,9 +28,6 @@ def broadcast_tensors(*tensors):
     return _ops.broadcast_tensors(tensors)
 
 
-_warned = set()  # what has been warned of, once in a process
-
-
 def broadcast_shapes(*shapes):
     """The shape that these shapes broadcast to."""
     size = []
@@ -98,9 +95,8 @@ def meshgrid(*tensors, indexing=None):
     tensors = _listed(tensors)
     if has_torch_function(tensors):
         return handle_torch_function(meshgrid, tensors, *tensors, indexing=indexing)
-    if indexing is None and "meshgrid" not in _warned:
-        _warned.add("meshgrid")
-        warnings.warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=2)
+    if indexing is None:
+        _say_once("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.")
     return _ops.meshgrid(tensors, indexing="ij" if indexing is None else indexing)
 
 
@@ -260,7 +256,7 @@ _said = set()
 
 
 def _say_once(text):
-    if text not in _said:
+    if text not in _said or torch.is_warn_always_enabled():
         _said.add(text)
         warnings.warn(text, stacklevel=3)
 

@@ -15,7 +15,7 @@ double rush_to_double(rush_value v)
     case RUSH_V_FLOAT: return v.f;
     case RUSH_V_COMPLEX: return v.c[0];
     case RUSH_V_TENSOR: return rush_item(v.t);
-    default: return (double)v.i;
+    default: return v.kind == RUSH_V_INT && v.n ? (double)(uint64_t)v.i : (double)v.i;
     }
 }
 

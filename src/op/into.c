@@ -14,9 +14,9 @@ int rush_number_fits(rush_value v, rush_dtype d)
     if (info->category < 3 && im != 0) fits = false;
     if (info->category == 1) {
         double low = info->is_signed ? info->min : -info->max; /* -1 becomes an unsigned type's largest number */
-        if (v.kind == RUSH_V_INT && rush_dtypes[d].size < 8) fits = (double)v.i >= low && (double)v.i <= info->max;
-        else if (v.kind != RUSH_V_INT) fits = fits && re >= low && re <= (rush_dtypes[d].size == 8 ? 9223372036854775807.0 : info->max);
-    } else if (info->category >= 2 && v.kind != RUSH_V_INT) {
+        if (v.kind == RUSH_V_INT) fits = info->size == 8 ? d == RUSH_U64 || !v.n : re >= low && re <= info->max;
+        else fits = fits && re >= info->min && re <= (rush_dtypes[d].size == 8 ? 9223372036854775807.0 : info->max);
+    } else if (info->category >= 2) {
         const rush_dtype_info *real = &rush_dtypes[rush_dtype_real(d)];
         double most = real->max;
         fits = fits && !(re > most && re <= 1.7976931348623157e308) && !(re < -most && re >= -1.7976931348623157e308);

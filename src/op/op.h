@@ -44,7 +44,7 @@ typedef enum rush_form { RUSH_FORM_CALL, RUSH_FORM_INPLACE, RUSH_FORM_OUT } rush
 #define T_(v) ((v).kind == RUSH_V_TENSOR ? (v).t : NULL)   /* a tensor or NULL (None) */
 #define I_(v) ((v).i)                                      /* int, bool, dtype, ...   */
 #define HAS(v) ((v).kind != RUSH_V_NONE)
-RUSH_PY double rush_to_double(rush_value); /* any number */
+RUSH_PY double rush_to_double(rush_value); /* any number; an integer whose n is 1 is of 64 bits without a sign */
 int64_t rush_to_int(rush_value);
 #define D_(v) rush_to_double(v)
 bool rush_is_number(rush_value);
@@ -76,7 +76,7 @@ void rush_element_into(rush_tensor *, const void *element);
 /* Every element a number, any strides and dtype; the number has been checked to fit. */
 void rush_fill_into(rush_tensor *, rush_value);
 /* Does the number fit the dtype? PyTorch's "value cannot be converted to type ... without overflow". */
-int rush_number_fits(rush_value, rush_dtype);
+RUSH_PY int rush_number_fits(rush_value, rush_dtype);
 
 /* ---- the kinds of arguments: check.c ---- */
 uint16_t rush_arg_kinds(const rush_op *, const rush_arg *);

@@ -32,7 +32,8 @@ RUSH_HOT void rush_number_store(void *dst, rush_dtype d, rush_value v)
         rush_convert(dst, d, 0, v.c, RUSH_C128, 0, 1);
         break;
     default:
-        if (d == RUSH_F32) *(float *)dst = (float)v.i;
+        if (RUSH_UNLIKELY(v.n)) rush_convert(dst, d, 0, &v.i, RUSH_U64, 0, 1);
+        else if (d == RUSH_F32) *(float *)dst = (float)v.i;
         else if (d == RUSH_I64) *(int64_t *)dst = v.i;
         else rush_convert(dst, d, 0, &v.i, RUSH_I64, 0, 1);
     }

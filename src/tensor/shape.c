@@ -31,10 +31,10 @@ RUSH_HOT int64_t rush_numel_of(int ndim, const int64_t *size)
     bool empty = false;
     for (int d = 0; d < ndim; ++d) { /* empty tensors have strides too */
         empty |= size[d] == 0;
-        RUSH_CHECK(!__builtin_mul_overflow(n, RUSH_MAX(size[d], 1), &n), RUSH_RUNTIME_ERROR, "numel: integer multiplication overflow in sizes %s",
+        RUSH_CHECK(!__builtin_mul_overflow(n, RUSH_MAX(size[d], 1), &n), RUSH_RUNTIME_ERROR, "Storage size calculation overflowed with sizes=%s",
                    rush_shape_text(ndim, size));
     }
-    RUSH_CHECK(n <= INT64_MAX / 16, RUSH_RUNTIME_ERROR, "a tensor of sizes %s is too large", rush_shape_text(ndim, size)); /* in bytes */
+    RUSH_CHECK(n <= INT64_MAX / 16, RUSH_RUNTIME_ERROR, "Storage size calculation overflowed with sizes=%s", rush_shape_text(ndim, size)); /* in bytes */
     return empty ? 0 : n;
 }
 

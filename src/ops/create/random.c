@@ -316,6 +316,18 @@ static int random_with(sampler *s, rush_dtype d)
     return 0;
 }
 
+/* Whole numbers beyond the bits of a float's mantissa are not all there; what float16 does not reach at all is an error. */
+static int float_holds(rush_dtype d, const char *name, int64_t n)
+{
+    const rush_dtype_info *info = &rush_dtypes[d];
+    int bits = digits_of(d);
+    RUSH_CHECK((double)n >= info->min && (double)n <= info->max, RUSH_RUNTIME_ERROR, "%s is out of bounds for %s", name, info->c_type);
+    int64_t whole = (int64_t)1 << bits;
+    if (n < -whole || n > whole)
+        rush_log(1, "%s is out of bounds [-(2^%d), 2^%d]: of the whole numbers beyond, %s has only some, so they are not drawn evenly", name, bits, bits, info->c_type);
+    return rush_failed() ? -1 : 0;
+}
+
 static int random_between(sampler *s, rush_dtype d, int64_t from, int64_t to)
 {
     RUSH_CHECK(from < to, RUSH_RUNTIME_ERROR, "random_ expects 'from' to be less than 'to', but got from=%lld >= to=%lld", (long long)from,
@@ -328,6 +340,7 @@ static int random_between(sampler *s, rush_dtype d, int64_t from, int64_t to)
         RUSH_CHECK((double)from >= info->min && from <= most, RUSH_RUNTIME_ERROR, "from is out of bounds for %s", info->name);
         RUSH_CHECK((double)(to - 1) >= info->min && to - 1 <= most, RUSH_RUNTIME_ERROR, "to - 1 is out of bounds for %s", info->name);
     }
+    if (rush_dtypes[d].category == 2 && (float_holds(d, "from", from) || float_holds(d, "to - 1", to - 1))) return -1;
     uint64_t range = (uint64_t)to - (uint64_t)from;
     *s = (sampler){.of = INTEGER, .block = RUSH_I64, .dtype = d, .base = from, .range = range, .wide = range >= (uint64_t)1 << 28};
     return 0;
@@ -336,8 +349,8 @@ static int random_between(sampler *s, rush_dtype d, int64_t from, int64_t to)
 /* random_(from, None): up to the largest number of the type. */
 static int random_from(sampler *s, rush_dtype d, int64_t from)
 {
-    int64_t most = d <= RUSH_I64 || (d >= RUSH_F16 && d <= RUSH_F64) ? largest_of(d) : 0;
-    if (needs_number(d, "random_from_to_kernel_cpu")) return -1;
+    int64_t most = d <= RUSH_U32 || (d >= RUSH_F16 && d <= RUSH_F64) ? largest_of(d) : 0;
+    if (d != RUSH_U16 && d != RUSH_U32 && needs_number(d, "random_from_to_kernel_cpu")) return -1;
     if (rush_dtypes[d].category < 2)
         RUSH_CHECK((double)from >= rush_dtypes[d].min && from <= most, RUSH_RUNTIME_ERROR, "from is out of bounds for %s", rush_dtype_name(d));
     RUSH_CHECK(from <= most, RUSH_RUNTIME_ERROR, "random_ expects 'from' casted to dtype to be less than or equal to 'to_inc' casted to dtype");

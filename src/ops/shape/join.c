@@ -122,6 +122,9 @@ static bool skipped(const rush_tensor *t)
     return t->ndim == 1 && t->size[0] == 0;
 }
 
+/* Nothing but such tensors join along any dimension. */
+static int cat_dim(rush_value dim, const rush_tensor *t) { return skipped(t) ? 0 : rush_dim_wrap(I_(dim), t->ndim); }
+
 static int cat_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *first = NULL;
@@ -132,7 +135,7 @@ static int cat_shape(const rush_op *op, const rush_value *in, rush_value *out)
         if (!first && !skipped(LIST[k])) first = LIST[k];
     }
     if (!first) first = LIST[0];
-    int n = first->ndim, dim = rush_dim_wrap(I_(in[1]), n), format = -1;
+    int n = first->ndim, dim = cat_dim(in[1], first), format = -1;
     bool same = true;
     if (dim < 0) return -1;
     for (int64_t k = 0; k < COUNT_; ++k) {
@@ -162,7 +165,7 @@ static int cat_shape(const rush_op *op, const rush_value *in, rush_value *out)
 static void cat_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *to = out[0].t;
-    int dim = rush_dim_wrap(I_(in[1]), to->ndim);
+    int dim = cat_dim(in[1], to);
     int64_t count = 1, start = 0;
     for (int d = 0; d < dim; ++d) count *= to->size[d];
     if (to->numel == 0 || join_plain(to, COUNT_, LIST, count)) return;
@@ -188,7 +191,7 @@ static void cat_grad(rush_grads *s)
     rush_tensor *g = s->g[0];
     int64_t start = 0;
     if (!g) return;
-    int dim = rush_dim_wrap(I_(s->in[1]), g->ndim);
+    int dim = cat_dim(s->in[1], g);
     for (uint32_t k = 0; k < s->in[0].n; ++k) {
         const rush_tensor *t = s->in[0].tensors[k];
         if (skipped(t)) {
