@@ -166,7 +166,10 @@ static int store_number(char *p, int dtype, PyObject *x)
         if (v.i < lo || v.i > hi) return PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow", d->name), -1;
     }
     if (v.kind == RUSH_V_FLOAT && dtype == RUSH_U64) return PyErr_Format(PyExc_TypeError, "an integer is required"), -1;
-    if (v.kind == RUSH_V_FLOAT && d->category == 1 && rush_number_fits(v, dtype)) return py_raise_int();
+    if (v.kind == RUSH_V_FLOAT && d->category == 1 && rush_number_fits(v, dtype)) {
+        rush_error_clear(); /* which names the type of C */
+        return PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow", d->name), -1;
+    }
     rush_number_store(p, dtype, v);
     return 0;
 }

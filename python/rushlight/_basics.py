@@ -92,7 +92,7 @@ def set_default_tensor_type(t, /):
                   "alternatives.", stacklevel=2)
     if isinstance(t, str):
         t = _C._make_tensortype(t)
-    if not isinstance(t, type) or not hasattr(t, "dtype"):
+    if not hasattr(t, "dtype"):
         raise TypeError("invalid type object")
     _C._set_default_dtype(t.dtype)
 
