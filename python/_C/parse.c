@@ -171,6 +171,11 @@ RUSH_HOT static int take_value(py_call *c, const py_overload *o, const rush_arg 
         v->kind = RUSH_V_INT;
         return ok;
     case RUSH_A_FLOAT:
+        if (PyLong_CheckExact(x)) { /* of any length */
+            *v = rush_v_float(PyLong_AsDouble(x));
+            return v->f == -1 && PyErr_Occurred() ? -1 : 1;
+        }
+        /* fall through */
     case RUSH_A_SCALAR:
         ok = py_to_number(x, v);
         if (ok <= 0 || a->type == RUSH_A_SCALAR) return ok;

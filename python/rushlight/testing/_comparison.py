@@ -284,6 +284,8 @@ class TensorLikePair(Pair):
             self._fail(AssertionError, "The number of specified values in sparse %s tensors does not match: %d != %d" % (layout, actual._nnz(), expected._nnz()))
 
     def _compare_sparse_coo_values(self, actual, expected, *, rtol, atol, equal_nan):
+        if actual.sparse_dim() != expected.sparse_dim():
+            self._fail(AssertionError, "The number of sparse dimensions in sparse COO tensors does not match: %d != %d" % (actual.sparse_dim(), expected.sparse_dim()))
         if actual.is_coalesced() != expected.is_coalesced():
             actual, expected = actual.coalesce(), expected.coalesce()
         self._compare_counts(actual, expected, "COO")
