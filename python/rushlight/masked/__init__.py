@@ -17,6 +17,8 @@ def _mask(input, mask):
     """The mask in the shape of input; None stands for all."""
     if mask is None:
         return None
+    if mask.layout != torch.strided and input.layout == torch.strided:
+        mask = mask.to_dense()
     if mask.ndim > input.ndim:
         raise IndexError("_input_mask expected broadcastable mask (got mask dimensionality higher than of the input)")
     if mask.shape != input.shape:
