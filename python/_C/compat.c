@@ -6,34 +6,38 @@
 /* ---- the engine as an object ---- */
 
 static _Thread_local int depth;           /* backward calls of this thread that are running */
+static _Thread_local int partial;         /* of them those that go to some inputs only */
 static _Thread_local PyObject *callbacks; /* to run at the end of the outermost */
 
+/* A callback may add others. */
 static int run_callbacks(void)
 {
-    PyObject *list = callbacks;
-    callbacks = NULL;
-    for (Py_ssize_t i = 0; list && i < PyList_GET_SIZE(list); ++i) {
-        PyObject *r = PyObject_CallNoArgs(PyList_GET_ITEM(list, i));
+    PyObject *r = Py_None;
+    for (Py_ssize_t i = 0; r && callbacks && i < PyList_GET_SIZE(callbacks); ++i) {
+        r = PyObject_CallNoArgs(PyList_GET_ITEM(callbacks, i));
         Py_XDECREF(r);
-        if (!r) return Py_DECREF(list), -1;
     }
-    Py_XDECREF(list);
-    return 0;
+    Py_CLEAR(callbacks);
+    return r ? 0 : -1;
 }
 
-void py_backward_begins(void) { ++depth; }
+void py_backward_begins(bool to_inputs)
+{
+    ++depth;
+    partial += to_inputs;
+}
 
 int py_backward_depth(void) { return depth; }
 
 /* 0, or -1 when a callback of the end failed. */
-int py_backward_ends(bool failed)
+int py_backward_ends(bool to_inputs, bool failed)
 {
-    if (--depth) return 0;
-    if (failed) {
-        Py_CLEAR(callbacks);
-        return 0;
-    }
-    return callbacks ? run_callbacks() : 0;
+    partial -= to_inputs;
+    int late = 0;
+    if (depth == 1 && failed) Py_CLEAR(callbacks);
+    else if (depth == 1) late = run_callbacks();
+    --depth;
+    return late;
 }
 
 /* run_backward(tensors, grad_tensors, keep_graph, create_graph, inputs=(), allow_unreachable=False, accumulate_grad=False) */
@@ -53,7 +57,7 @@ static PyObject *queue_callback(PyObject *self, PyObject *f)
     Py_RETURN_NONE;
 }
 
-static PyObject *is_checkpoint_valid(PyObject *self, PyObject *unused) { Py_RETURN_TRUE; }
+static PyObject *is_checkpoint_valid(PyObject *self, PyObject *unused) { return PyBool_FromLong(!partial); }
 
 static PyMethodDef engine_methods[] = {
     {"run_backward", (PyCFunction)(void (*)(void))run_backward, METH_VARARGS | METH_KEYWORDS, NULL},
@@ -146,6 +150,7 @@ static PyObject *disable_hooks(PyObject *module, PyObject *args)
 {
     PyObject *message, *strict = NULL;
     if (!PyArg_ParseTuple(args, "U|O", &message, &strict)) return NULL;
+    if (py_saved_hooks_pushed()) return PyErr_SetObject(PyExc_RuntimeError, message), NULL;
     Py_INCREF(message);
     Py_XSETREF(hooks_off, message);
     Py_RETURN_NONE;
@@ -155,6 +160,7 @@ static PyObject *enable_hooks(PyObject *module, PyObject *unused)
     Py_CLEAR(hooks_off);
     Py_RETURN_NONE;
 }
+static PyObject *hooks_enabled(PyObject *module, PyObject *unused) { return PyBool_FromLong(!hooks_off); }
 static PyObject *hooks_message(PyObject *module, PyObject *unused) { return py_ref(hooks_off ? hooks_off : Py_None); }
 
 /* ---- what is never there ---- */
@@ -202,7 +208,7 @@ static PyMethodDef autograd_functions[] = {
     {"_saved_tensors_hooks_disable", disable_hooks, METH_VARARGS, "Hooks for saved tensors are an error from now on, with this message."},
     {"_saved_tensors_hooks_enable", enable_hooks, METH_NOARGS, "Hooks for saved tensors are fine again."},
     {"_saved_tensors_hooks_get_disabled_error_message", hooks_message, METH_NOARGS, "The message, or None."},
-    {"_saved_tensors_hooks_is_enabled", yes, METH_NOARGS, NULL},
+    {"_saved_tensors_hooks_is_enabled", hooks_enabled, METH_NOARGS, "Are hooks for saved tensors fine?"},
     {NULL},
 };
 

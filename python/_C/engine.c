@@ -42,7 +42,8 @@ typedef struct request {
 
 static int run_here(const request *r)
 {
-    py_backward_begins();
+    bool to_inputs = r->inputs != NULL;
+    py_backward_begins(to_inputs);
     PyThreadState *thread = PyEval_SaveThread();
     rush_tensor **g = r->grads->n ? r->grads->t : NULL;
     int n = r->roots->n, failed;
@@ -50,7 +51,7 @@ static int run_here(const request *r)
     else if (!r->out) failed = rush_backward_into(n, r->roots->t, g, r->inputs->n, r->inputs->t, r->retain, r->graph);
     else failed = rush_grad_of(n, r->roots->t, g, r->inputs->n, r->inputs->t, r->out, r->retain, r->graph, r->unused);
     PyEval_RestoreThread(thread);
-    int late = py_backward_ends(failed);
+    int late = py_backward_ends(to_inputs, failed);
     return failed ? py_raise_int() : late;
 }
 
@@ -162,7 +163,7 @@ static PyObject *backward(PyObject *self, PyObject *args, PyObject *kwargs)
     int graph = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOpO:backward", names, &gradient, &retain, &graph, &inputs)) return NULL;
     Py_ssize_t given = inputs == Py_None || py_is_tensor(inputs) ? 1 : PySequence_Size(inputs);
-    if (given <= 0) return given ? NULL : PyErr_Format(PyExc_RuntimeError, "'inputs' argument to backward() cannot be empty.");
+    if (given <= 0) return given ? NULL : PyErr_Format(PyExc_RuntimeError, "`inputs` argument to `backward()` cannot be empty.");
     PyObject *one = py_is_tensor(inputs) ? PyTuple_Pack(1, inputs) : py_ref(inputs);
     PyObject *all[] = {self, gradient, retain, graph ? Py_True : Py_False, one, Py_True, Py_True};
     PyObject *r = one ? py_run_backward(NULL, all, 7) : NULL;
@@ -243,6 +244,8 @@ static void free_packed(void *packed)
 }
 
 static _Thread_local python_saved_hooks *innermost; /* mirrors the library's stack, to free them */
+
+bool py_saved_hooks_pushed(void) { return innermost != NULL; }
 
 static PyObject *push_saved_hooks(PyObject *module, PyObject *args)
 {

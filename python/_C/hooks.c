@@ -1,10 +1,12 @@
 /* hooks.c - Python functions as hooks of tensors and nodes.
  *
  * A hook's Python part is shared by the library's hook and the handle that the user got. Removing it through the
- * handle empties it; the empty hook is swept away when the next one is registered.
+ * handle empties it; the empty hook is swept away when the next one is registered while none runs: the engine walks the list.
  */
 #include "ext.h"
 #include "ops/geometry.h"
+
+static int running; /* hooks, of any thread; with the interpreter's lock */
 
 enum { ON_TENSOR, POST_ACCUMULATE, NODE_PRE, NODE_POST };
 
@@ -48,6 +50,15 @@ static int replace(rush_tensor **g, PyObject *x, bool strictly)
     return 0;
 }
 
+/* A hook that sees the sum in .grad changes it in place, if at all. */
+static int nothing(const rush_node *node, PyObject *x)
+{
+    if (x == Py_None || (py_is_tensor(x) && py_tensor_of(x) == node->data)) return 0;
+    if (!py_is_tensor(x)) PyErr_Format(PyExc_TypeError, "expected Variable, but hook returned '%s'", Py_TYPE(x)->tp_name);
+    else PyErr_Format(PyExc_RuntimeError, "Tensor post accumulate grad hooks should return None.");
+    return -1;
+}
+
 static int replace_all(rush_tensor **g, int n, PyObject *x)
 {
     if (x == Py_None) return 0;
@@ -75,6 +86,7 @@ static int call(void *arg, rush_node *node, rush_tensor **g, int ng, rush_tensor
     PyObject *f = h->f, *a = NULL, *b = NULL, *r = NULL;
     int failed = -1;
     if (f) {
+        ++running;
         Py_INCREF(f);
         atomic_fetch_add(&h->refs, 1);
         if (h->kind == ON_TENSOR) a = *g ? py_wrap(*g) : py_ref(Py_None);
@@ -82,12 +94,13 @@ static int call(void *arg, rush_node *node, rush_tensor **g, int ng, rush_tensor
         else if (h->kind == NODE_PRE) a = py_wrap_list(g, (size_t)ng, true);
         else a = py_wrap_list(gin, (size_t)ngin, true), b = py_wrap_list(g, (size_t)ng, true);
         if (a && (h->kind != NODE_POST || b)) r = PyObject_CallFunctionObjArgs(f, a, b, NULL);
-        if (r) failed = h->kind == ON_TENSOR ? replace(g, r, true) : h->kind == NODE_PRE ? replace_all(g, ng, r) : h->kind == NODE_POST ? replace_all(gin, ngin, r) : 0;
+        if (r) failed = h->kind == ON_TENSOR ? replace(g, r, true) : h->kind == NODE_PRE ? replace_all(g, ng, r) : h->kind == NODE_POST ? replace_all(gin, ngin, r) : nothing(node, r);
         Py_XDECREF(r);
         Py_XDECREF(a);
         Py_XDECREF(b);
         Py_DECREF(f);
         drop(h);
+        --running;
         if (failed) py_foreign();
     } else {
         failed = 0;
@@ -100,7 +113,7 @@ PyObject *py_hook_callable(const rush_node_hook *hook) { return hook->call == ca
 
 static void sweep(rush_node_hook **list)
 {
-    for (rush_node_hook *h = *list, *next; h; h = next) {
+    for (rush_node_hook *h = running ? NULL : *list, *next; h; h = next) {
         next = h->next;
         if (h->call == call && !((python_hook *)h->arg)->f) rush_node_hook_remove(list, h->id);
     }

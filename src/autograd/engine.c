@@ -185,7 +185,7 @@ static int walk(task *t, rush_node *root)
         size_t e = (size_t)stack.item[stack.n - 1];
         if (e == node->nedge) {
             if (t->ncaptures && captures(t, captures_from(t, node), node))
-                node->needed |= t->into && node->kind == &rush_accumulate_kind ? DELIVER | EXECUTE : DELIVER;
+                node->needed |= t->into ? DELIVER | EXECUTE : DELIVER;
             stack.n -= 2;
             /* The parents learn it from their edges, below and here. */
             if (stack.n && node->needed) ((rush_node *)stack.item[stack.n - 2])->needed |= DELIVER | EXECUTE;
@@ -289,13 +289,15 @@ static void park_buffer(rush_node *node)
 
 /* ---- running one node ---- */
 
-static int run_hooks(rush_node_hook *hooks, bool pre, rush_node *node, rush_tensor **g, rush_tensor **gin)
+enum when { TENSOR_HOOKS, PRE_HOOKS, POST_HOOKS };
+
+static int run_hooks(rush_node_hook *hooks, enum when when, rush_node *node, rush_tensor **g, rush_tensor **gin)
 {
     for (rush_node_hook *h = hooks, *next; h; h = next) {
         next = h->next;
-        if (h->pre != pre) continue;
-        rush_tensor **at = h->slot >= 0 && h->pre ? &g[h->slot] : g;
-        if (h->call(h->arg, node, at, h->slot >= 0 && h->pre ? 1 : node->nout, gin, node->nedge)) return -1;
+        if (when != (!h->pre ? POST_HOOKS : h->slot >= 0 ? TENSOR_HOOKS : PRE_HOOKS)) continue;
+        rush_tensor **at = when == TENSOR_HOOKS ? &g[h->slot] : g;
+        if (h->call(h->arg, node, at, when == TENSOR_HOOKS ? 1 : node->nout, gin, node->nedge)) return -1;
     }
     return 0;
 }
@@ -352,19 +354,20 @@ static int derive(rush_node *node, rush_tensor **g, rush_tensor **gin)
     return any ? apply_node(node, g, gin) : 0;
 }
 
-/* Hooks before, what is captured, the derivative, hooks after; hooks see also gradients that are missing. */
+/* Hooks of tensors, what is captured, and if the node runs its hooks before, the derivative, its hooks after; hooks see also gradients that are missing. */
 static int work(task *t, rush_node *node, rush_tensor **g, rush_tensor **gin)
 {
     bool is_leaf = node->kind == &rush_accumulate_kind;
     rush_autograd *leaf = is_leaf ? ((rush_tensor *)node->data)->ag : NULL;
-    if (leaf && leaf->hooks && run_hooks(leaf->hooks, true, node, g, gin)) return -1;
-    if (node->hooks && run_hooks(node->hooks, true, node, g, gin)) return -1;
+    if (leaf && leaf->hooks && run_hooks(leaf->hooks, TENSOR_HOOKS, node, g, gin)) return -1;
+    if (node->hooks && run_hooks(node->hooks, TENSOR_HOOKS, node, g, gin)) return -1;
     for (capture *c = t->ncaptures && !t->into ? captures_from(t, node) : NULL; c && captures(t, c, node); ++c)
         if (!c->got) c->got = rush_keep(g[c->edge.slot]);
     if (!(node->needed & EXECUTE) || (t->ncaptures && !t->into && is_leaf)) return 0;
+    if (node->hooks && run_hooks(node->hooks, PRE_HOOKS, node, g, gin)) return -1;
     int failed = is_leaf ? accumulate(node, g[0], gin) : derive(node, g, gin);
     if (failed && !rush_failed()) rush_fail(RUSH_RUNTIME_ERROR, "%s failed", node->kind->name(node));
-    if (!failed && node->hooks) failed = run_hooks(node->hooks, false, node, g, gin);
+    if (!failed && node->hooks) failed = run_hooks(node->hooks, POST_HOOKS, node, g, gin);
     if (!failed && RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_ANOMALY) && rush_anomaly_check_nan) failed = check_nan(node, gin);
     return failed;
 }

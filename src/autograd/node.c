@@ -211,10 +211,12 @@ rush_tensor *rush_grad_sum(rush_tensor *a, rush_tensor *b)
 
 static const char *accumulate_name(const rush_node *node) { return "AccumulateGrad"; }
 
+static bool sole_values(const rush_tensor *v) { return v->refs == 1 && v->storage->refs == 1 && rush_contiguous(v); }
+
 static bool sole_owner(const rush_tensor *g)
 {
     if (g->layout == RUSH_ELSEWHERE) return g->refs == 1 && (!g->py || g->flags & RUSH_T_PY_OWNED);
-    if (g->layout) return g->parts && g->refs == 1 && !g->py && g->parts->values->refs == 1 && g->parts->values->storage->refs == 1;
+    if (g->layout) return g->parts && g->refs == 1 && !g->py && sole_values(g->parts->values);
     return g->refs == 1 && !g->base && !g->py && g->storage && g->storage->refs == 1 && g->flags & RUSH_T_DENSE;
 }
 
@@ -246,7 +248,7 @@ static int accumulate(rush_node *node, rush_tensor **g, rush_tensor **gin)
             if (next && rush_copy_into(next, g[0])) next = NULL;
         }
         if (next && next->layout == RUSH_SPARSE_COO) next->parts->coalesced = rush_nnz(next) < 2; /* as PyTorch's .grad */
-    } else if (!graph && ag->grad->layout == RUSH_STRIDED && !rush_wants_grad(ag->grad)) {
+    } else if (!graph && (ag->grad->layout == RUSH_STRIDED || (ag->grad->layout == RUSH_SPARSE_COO && g[0]->layout == RUSH_SPARSE_COO)) && !rush_wants_grad(ag->grad)) {
         return T_INPLACE("add.Tensor", V(ag->grad), V(g[0])) ? 0 : -1;
     } else {
         next = rush_grad_sum(ag->grad, g[0]);

@@ -28,6 +28,7 @@ typedef struct packed {
     rush_tensor *(*unpack)(void *arg, void *packed);
     void (*free_packed)(void *packed);
     void *arg;
+    rush_edge edge; /* of what was packed, unless it is a result of the node: what is unpacked goes on with its history */
 } packed;
 
 static int pack(rush_saved *s, rush_tensor *t)
@@ -35,13 +36,30 @@ static int pack(rush_saved *s, rush_tensor *t)
     packed *p = rush_malloc(sizeof *p);
     if (!p) return -1;
     rush_saved_hooks *hooks = saved_hooks;
-    *p = (packed){NULL, hooks->unpack, hooks->free_packed, hooks->arg};
+    *p = (packed){.unpack = hooks->unpack, .free_packed = hooks->free_packed, .arg = hooks->arg};
+    if (!s->is_output && rush_wants_grad(t)) p->edge = rush_grad_edge(t);
+    uint32_t mode = rush_now.mode;
     saved_hooks = NULL; /* what the hook itself saves is not packed */
+    rush_now.mode |= RUSH_MODE_NO_GRAD;
     p->value = hooks->pack(hooks->arg, t);
+    rush_now.mode = mode;
     saved_hooks = hooks;
-    if (rush_failed()) return rush_free(p), -1;
+    if (!rush_failed() && rush_version_of(t) != s->version)
+        rush_fail(RUSH_RUNTIME_ERROR, "A saved tensor pack hook is modifying its input in place. Tensors given to a pack hook cannot be changed in place, "
+                                      "as others use them, too: let it work on a copy.");
     s->packed = p;
-    return 0;
+    if (!rush_failed()) return 0;
+    rush_saved_free(s);
+    return -1;
+}
+
+/* What a hook unpacked, at the place in the graph of what was packed. */
+static rush_tensor *placed(rush_tensor *t, rush_edge edge)
+{
+    if (edge.node->kind == &rush_accumulate_kind ? edge.node->data == t : t->ag && t->ag->fn == edge.node && t->ag->slot == edge.slot) return t;
+    t = rush_is_watched(t) ? T("detach", V(t)) : rush_tensor_detach(t);
+    if (t) rush_node_output(edge.node, (int)edge.slot, t);
+    return t && t->ag ? t : NULL;
 }
 
 /* Of what was parked last, the reference that parking holds. */
@@ -113,6 +131,7 @@ rush_tensor *rush_saved_read(rush_saved *s, rush_node *node, bool history)
         packed *p = s->packed;
         t = p->unpack(p->arg, p->value);
         if (t && s->is_output) t = rush_tensor_detach(t);
+        else if (t && p->edge.node && history) t = placed(t, p->edge);
         if (!t) return NULL;
     } else if (!t || s->shape_only) {
         return t;
@@ -141,7 +160,8 @@ void rush_saved_free(rush_saved *s)
     if (s->packed) {
         packed *p = s->packed;
         s->packed = NULL;
-        if (p->free_packed) p->free_packed(p->value);
+        if (p->free_packed && p->value) p->free_packed(p->value);
+        rush_node_drop(p->edge.node);
         rush_free(p);
     }
     rush_tensor *t = s->t;

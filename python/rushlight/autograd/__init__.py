@@ -151,6 +151,8 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
         result = _engine_run_backward(outputs, grads, retain_graph, create_graph, inputs, allow_unused,
                                       accumulate_grad=False)
     if materialize_grads:
+        if any(g is None and isinstance(i, graph.GradientEdge) for g, i in zip(result, inputs)):
+            raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
         result = tuple(torch.zeros_like(i, requires_grad=create_graph) if g is None else g
                        for g, i in zip(result, inputs))
     return result

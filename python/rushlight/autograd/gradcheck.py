@@ -16,6 +16,18 @@ class GradcheckError(RuntimeError):
     """Derivatives disagree."""
 
 
+class _Undefined(torch.autograd.Function):
+    """The tensor itself, without a gradient of it on the way back."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        return None
+
+
 def _as_tuple(x):
     return x if isinstance(x, tuple) else tuple(x) if isinstance(x, list) else (x,)
 
@@ -43,19 +55,23 @@ def _parts(x):
     return torch.view_as_real(values) if values.is_complex() else values
 
 
-def _results(func, inputs):
-    """The function may itself take gradients: they stay switched on."""
-    return [_real_view(o).clone() for o in _tensors(func(*inputs))]
+def _results(func, inputs, like):
+    """The function may itself take gradients: they stay switched on. Its results are like those before, but for values."""
+    outputs = _tensors(func(*inputs))
+    for what in ("shape", "dtype"):
+        if any(getattr(o, what) != getattr(before, what) for o, before in zip(outputs, like)):
+            raise AssertionError("Expected `func` to return outputs with the same %s when inputs are perturbed on index, but got another one." % what)
+    return [_real_view(o).clone() for o in outputs]
 
 
-def _numerical_columns(func, inputs, x, eps):
+def _numerical_columns(func, inputs, x, eps, outputs):
     """For each real component of x: the outputs' change over 2 eps."""
     parts = _parts(x)
 
     def at(index, value):
         with torch.no_grad():
             parts[index] = value
-        return _results(func, inputs)
+        return _results(func, inputs, outputs)
 
     for index in _indices(parts.shape):
         before = parts[index].item()
@@ -65,7 +81,7 @@ def _numerical_columns(func, inputs, x, eps):
         yield [(p - m) / (2 * eps) for p, m in zip(plus, minus)]
 
 
-def _numerical_along(func, inputs, x, direction, eps):
+def _numerical_along(func, inputs, x, direction, eps, outputs):
     """The outputs' change over 2 eps when x goes along a direction of length 1."""
     parts = _parts(x)
     before = parts.clone()
@@ -73,7 +89,7 @@ def _numerical_along(func, inputs, x, direction, eps):
     def at(step):
         with torch.no_grad():
             parts.copy_(before + direction * step)
-        return _results(func, inputs)
+        return _results(func, inputs, outputs)
 
     plus, minus = at(eps), at(-eps)
     with torch.no_grad():
@@ -140,14 +156,15 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
                          "requires_grad=True.")
     import warnings
     for x in checked:
+        place = [i for i, y in enumerate(inputs) if y is x][0]
         if x.dtype not in (torch.float64, torch.complex128):
             warnings.warn("Input #%d requires gradient and is not a double precision floating point or complex. This check "
                           "will likely fail if all the inputs are not of double precision floating point or complex. "
-                          % [i for i, y in enumerate(inputs) if y is x][0], stacklevel=2)
+                          % place, stacklevel=2)
         if x.layout is torch.strided and x.dim() and any(s == 0 and n > 1 for s, n in zip(x.stride(), x.size())):
-            raise RuntimeError("The input has a dimension with stride 0. gradcheck only supports inputs that are "
+            raise RuntimeError("The %dth input has a dimension with stride 0. gradcheck only supports inputs that are "
                                "non-overlapping to be able to compute the numerical gradients correctly. You should call "
-                               ".contiguous on the input before passing it to gradcheck.")
+                               ".contiguous on the input before passing it to gradcheck." % place)
         x.retain_grad() if not x.is_leaf else None
     try:
         outputs = _tensors(func(*inputs))
@@ -159,15 +176,14 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
         if fast_mode and _agree_along(func, inputs, checked, outputs, eps, atol, rtol, nondet_tol, check_backward_ad, check_forward_ad):
             for output in outputs if check_backward_ad and check_grad_dtypes else ():
                 _check_dtypes(output, checked)
-            if check_backward_ad and check_undefined_grad:
-                _check_undefined(func, inputs, checked)
+            if check_backward_ad:
+                _check_missing(func, inputs, checked, check_undefined_grad)
             return True
         # Numerical Jacobian: columns[i][component of input i][output]. What fast mode finds wrong is looked at in full, too.
-        numerical = [list(_numerical_columns(func, inputs, x, eps)) for x in checked]
+        numerical = [list(_numerical_columns(func, inputs, x, eps, outputs)) for x in checked]
         if check_backward_ad:
             _check_backward(func, inputs, checked, numerical, outputs, atol, rtol, nondet_tol, check_grad_dtypes)
-            if check_undefined_grad:
-                _check_undefined(func, inputs, checked)
+            _check_missing(func, inputs, checked, check_undefined_grad)
         if check_forward_ad:
             _check_forward(func, inputs, checked, numerical, atol, rtol)
         if fast_mode:
@@ -202,7 +218,12 @@ def _check_backward(func, inputs, checked, numerical, outputs, atol, rtol, nonde
             if not torch.allclose(have, second, rtol=0, atol=nondet_tol + 1e-300, equal_nan=True):
                 raise GradcheckError(_REENTRANT % nondet_tol)
             want = torch.stack([column[j] for column in numerical[i]], dim=1) if width else have
-            _compare(want, have, i, j, atol, rtol)
+            for part, first in (("imaginary", 1), ("real", 0)) if output.is_complex() else (("", 0),):
+                step = 1 + output.is_complex()
+                try:
+                    _compare(want[first::step], have[first::step], i, j, atol, rtol)
+                except GradcheckError as error:
+                    raise GradcheckError("While considering the %s part of complex outputs only, %s" % (part, error) if part else str(error)) from None
         if check_grad_dtypes:
             _check_dtypes(output, checked)
 
@@ -233,7 +254,7 @@ def _agree_along(func, inputs, checked, outputs, eps, atol, rtol, nondet_tol, ba
         return torch.allclose(have.to(torch.float64), want, rtol, atol * vs[i].sum().item() * us[j].sum().item(), equal_nan=True)
 
     vs, us = [direction(_parts(x)) for x in checked], [direction(_real_view(o)) for o in outputs]
-    numerical = [_numerical_along(func, inputs, x, v, eps) for x, v in zip(checked, vs)]
+    numerical = [_numerical_along(func, inputs, x, v, eps, outputs) for x, v in zip(checked, vs)]
     for j, output in enumerate(outputs) if backward else ():
         rows = [[None] * len(checked)]
         if output.requires_grad:
@@ -248,29 +269,52 @@ def _agree_along(func, inputs, checked, outputs, eps, atol, rtol, nondet_tol, ba
                               for j, tangent in enumerate(_tangents(func, inputs, x, vs[i])))
 
 
-def _check_undefined(func, inputs, checked):
-    """A missing gradient of an output must act as zeros."""
+def _check_undefined(func, inputs, checked, count):
+    """Missing gradients of all outputs, or of one, must act as zeros."""
+    for missing in [set(range(count))] + ([{i} for i in range(count)] if count > 1 else []):
+        outputs = [o for o in _tensors(func(*inputs)) if o.requires_grad]
+        outputs = [_Undefined.apply(o) if i in missing else o for i, o in enumerate(outputs)]
+        try:
+            grads = torch.autograd.grad(outputs, checked, [torch.zeros_like(o) for o in outputs], allow_unused=True)
+        except RuntimeError as error:
+            import warnings
+            warnings.warn("Backwards compatibility: New undefined gradient support checking feature is enabled by default, but it may break existing "
+                          "callers of this function. If this is true for you, you can call this function with \"check_undefined_grad=False\" to disable "
+                          "the feature")
+            raise GradcheckError("Expected backward function to handle undefined output grads. Please look at \"Notes about "
+                                 "undefined output gradients\" in the documentation: %s" % error) from error
+        for grad in grads:
+            if grad is not None and not (_real_view(grad) == 0).all():
+                raise GradcheckError("Expected all input grads to be undefined or zero when all output grads are undefined or "
+                                     "zero.")
+
+
+def _check_missing(func, inputs, checked, undefined):
+    """Gradients are linear in those of the outputs: zero where they are, of the inputs' kind; and a missing one is a zero."""
     outputs = [o for o in _tensors(func(*inputs)) if o.requires_grad]
     if not outputs:
         return
-    zeros = [torch.zeros_like(o) for o in outputs]
-    try:
-        grads = torch.autograd.grad([o for o in outputs], checked, zeros, allow_unused=True)
-    except RuntimeError as error:
-        raise GradcheckError("Expected backward function to handle undefined output grads. Please look at \"Notes about "
-                             "undefined output gradients\" in the documentation: %s" % error) from error
-    for grad in grads:
-        if grad is not None and not (_real_view(grad) == 0).all():
-            raise GradcheckError("Expected all input grads to be undefined or zero when all output grads are undefined or "
-                                 "zero.")
+    for x, grad in zip(checked, torch.autograd.grad(outputs, checked, [torch.zeros_like(o) for o in outputs], allow_unused=True)):
+        if grad is None:
+            continue
+        if grad.layout != x.layout and grad.layout is not torch.strided:
+            raise GradcheckError("grad is incorrect layout (%s is not %s)" % (grad.layout, x.layout))
+        if grad.layout is torch.sparse_coo and (grad.sparse_dim(), grad.dense_dim()) != (x.sparse_dim(), x.dense_dim()):
+            raise GradcheckError("grad is sparse tensor, but has incorrect sparse_dim or dense_dim: %d and %d, expected %d and %d"
+                                 % (grad.sparse_dim(), grad.dense_dim(), x.sparse_dim(), x.dense_dim()))
+        if not (_real_view(grad) == 0).all():
+            raise GradcheckError("backward not multiplied by grad_output")
+    if undefined:
+        _check_undefined(func, inputs, checked, len(outputs))
 
 
 def _tangents(func, inputs, x, direction):
     """What becomes of a direction of x in the outputs, as real vectors."""
     fwAD = torch.autograd.forward_ad
     direction = torch.view_as_complex(direction) if x.is_complex() else direction
+    moves = _differentiable(inputs)
     with fwAD.dual_level():
-        duals = tuple(fwAD.make_dual(y.detach(), direction) if y is x else y for y in inputs)
+        duals = tuple(fwAD.make_dual(y.detach(), direction if y is x else torch.zeros_like(y)) if any(y is m for m in moves) else y for y in inputs)
         found = [fwAD.unpack_dual(out) for out in _tensors(func(*duals))]
         return [_real_view(torch.zeros_like(primal) if tangent is None else tangent) for primal, tangent in found]
 

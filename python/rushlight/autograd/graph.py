@@ -197,6 +197,9 @@ def register_multi_grad_hook(tensors, fn, *, mode="all"):
     return _MultiHandle(tuple(t.register_hook(hook_for(i)) for i, t in enumerate(tensors)))
 
 
+_mutation_allowed = None  # the context of allow_mutation_on_saved_tensors() that is open
+
+
 class _AllowMutationOnSavedContext:
     def __init__(self):
         self.cloned = WeakKeyDictionary()
@@ -209,12 +212,21 @@ class _AllowMutationOnSavedContext:
 
 @contextlib.contextmanager
 def allow_mutation_on_saved_tensors():
-    """Inside, tensors saved for backward may be changed in place: backward sees copies made when they were saved."""
-    context = _AllowMutationOnSavedContext()
-    with saved_tensors_hooks(lambda t: t.detach().clone(), lambda t: t):
+    """Inside, tensors saved for backward may be changed in place: backward, inside too, sees copies made when they were saved."""
+    global _mutation_allowed
+    if _mutation_allowed is not None:
+        raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
+    context = _mutation_allowed = _AllowMutationOnSavedContext()
+
+    def unpack(tensor):
+        if _mutation_allowed is not context:
+            raise AssertionError("Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the graph was originally recorded.")
+        return tensor
+    with saved_tensors_hooks(lambda t: t.detach().clone(), unpack):
         try:
             yield context
         finally:
+            _mutation_allowed = None
             context.clear()
 
 

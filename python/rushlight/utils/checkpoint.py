@@ -123,6 +123,9 @@ class CheckpointFunction(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *grads):
+        if not torch.autograd._is_checkpoint_valid():
+            raise RuntimeError("When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` parameter to "
+                               ".backward(): the second run's backward would add to the .grad of all. Pass use_reentrant=False.")
         inputs = list(ctx.inputs)
         for k, x in zip(ctx.tensor_at, ctx.saved_tensors):
             inputs[k] = x
@@ -188,7 +191,9 @@ class _Frame:
                 raise CheckpointError(f"torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the "
                                       f"forward pass: tensor {number} was {tuple(self.kinds[number][0])} {self.kinds[number][1]}, "
                                       f"now {tuple(tensor.shape)} {tensor.dtype}")
-            made[number] = tensor.detach()
+            if number >= self.count and self.check:
+                raise CheckpointError("torch.utils.checkpoint: trying to save more tensors during recomputation than during the original forward pass.")
+            made[number] = tensor.detach() if tensor.requires_grad else tensor
             if self.early_stop and len(made) == self.count:
                 raise _AllMade
             return number

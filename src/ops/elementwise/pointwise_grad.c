@@ -117,7 +117,10 @@ static rush_value real_part(rush_value v)
 
 static rush_tensor *pow_exponent(rush_tensor *g, rush_value x, rush_value y, rush_value out)
 {
-    rush_tensor *d = mul(out, log_(x));
+    rush_value base = x; /* its logarithm is complex where the power is: negative numbers have one there */
+    if (x.kind != RUSH_V_TENSOR) base = V(rush_tensor_of_number_typed(x, is_complex(out) ? RUSH_C128 : RUSH_F64));
+    else if (is_complex(out) && !is_complex(x)) base = V(T("_to_dtype", x, rush_v_dtype((rush_dtype)out.t->dtype)));
+    rush_tensor *d = mul(out, log_(base));
     if (x.kind == RUSH_V_TENSOR) d = where(logical_and(eq(x, 0), ge(real_part(y), 0)), 0, d);
     else if (is_zero(x)) d = where(ge(real_part(y), 0), 0, d);
     return chain(g, V(d));
