@@ -439,7 +439,7 @@ static PyObject *get_data(PyObject *self, void *unused)
 {
     size_t mark = rush_scope_open();
     rush_tensor *of = self_of(self), *t = py_is_seen(of) ? T("detach", V(of)) : rush_tensor_detach(of);
-    bool made = t && (t->layout == RUSH_ELSEWHERE || !rush_version_own(t, 0)); /* changes through .data are not seen by autograd */
+    bool made = t && (t == of || !rush_version_own(t, 0)); /* changes through .data are not seen by autograd */
     PyObject *x = made ? py_wrap(t) : py_raise();
     rush_scope_close(mark);
     return x;

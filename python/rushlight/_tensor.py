@@ -40,8 +40,12 @@ class Tensor(_C.TensorBase):
                                "at the moment.  If you were attempting to deepcopy a module, this may be because of a "
                                "torch.nn.utils.weight_norm usage, see https://github.com/pytorch/pytorch/pull/103001")
         with _C.no_grad():
-            if self.is_sparse or self.layout is not _C.strided or self.is_quantized or self.device.type == "meta":
+            if self.is_sparse or self.layout is not _C.strided or self.is_quantized or self.device.type == "meta" or \
+                    (type(self) is not Tensor and self.numel() and self.data_ptr() == 0):  # a subclass that has its elements elsewhere
                 new = self.clone()
+                if type(new) is not type(self):
+                    raise RuntimeError("The default implementation of __deepcopy__() for non-wrapper subclasses only works for subclass types that properly "
+                                       "implement clone(): here it returned a %s instead of a %s" % (type(new).__name__, type(self).__name__))
             else:
                 new = self.new_empty([])
                 new.set_(copy.deepcopy(self.untyped_storage(), memo), self.storage_offset(), self.size(), self.stride())

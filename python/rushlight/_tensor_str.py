@@ -329,7 +329,8 @@ def _str_intern(inp, *, tensor_contents=None):
         suffixes.append("requires_grad=True")
     if tangent is not None:
         suffixes.append("tangent=%s" % tangent.detach())
-    return _add_suffixes(prefix + text, suffixes, indent, force_newline=self.layout is torch.sparse_coo)
+    text = _add_suffixes(prefix + text, suffixes, indent, force_newline=self.layout is torch.sparse_coo)
+    return "Parameter(%s)" % text if not plain and isinstance(inp, torch.nn.Parameter) else text
 
 
 def _COMPRESSED():

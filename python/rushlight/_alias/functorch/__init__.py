@@ -8,6 +8,7 @@ import warnings
 
 import torch
 from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: F401
 
 __version__ = torch.__version__
 
