@@ -1,4 +1,5 @@
 """Futures: values that arrive later."""
+import logging
 import threading
 
 __all__ = ["Future", "collect_all", "wait_all"]
@@ -37,7 +38,17 @@ class Future:
             callbacks, self._callbacks = self._callbacks, []
             self._condition.notify_all()
         for callback in callbacks:
+            self._call(callback)
+
+    def _call(self, callback):
+        """What a callback raises is for nobody to catch; it is logged."""
+        try:
             callback(self)
+        except Exception:
+            logging.getLogger(__name__).exception("Got the following error when running the callback:")
+
+    def __getstate__(self):
+        raise RuntimeError("Can not pickle torch.futures.Future")
 
     def set_result(self, result):
         self._finish(result, None)
@@ -52,7 +63,7 @@ class Future:
             if not self._done:
                 self._callbacks.append(callback)
                 return
-        callback(self)
+        self._call(callback)
 
     def then(self, callback):
         """A future of callback(this future)."""
@@ -62,7 +73,9 @@ class Future:
             try:
                 result = callback(finished)
             except Exception as error:
-                following.set_exception(error)
+                told = RuntimeError("Got the following error when running the callback: %s: %s" % (type(error).__name__, error))
+                told.__cause__ = error
+                following.set_exception(told)
             else:
                 following.set_result(result)
         self.add_done_callback(run)
@@ -75,6 +88,8 @@ class Future:
 def collect_all(futures):
     """A future of the list of all futures, once all are done."""
     futures = list(futures)
+    if None in futures:
+        raise RuntimeError("Future can't be None")
     result, lock, left = Future(), threading.Lock(), [len(futures)]
     if not futures:
         result.set_result(futures)
