@@ -133,10 +133,12 @@ def _key(module, name):
 
 
 def _unsupported(key):
+    key = key.removeprefix("builtins.")
+    name = key.rpartition(".")[2]
     return UnpicklingError(
         "Unsupported global: GLOBAL %s was not an allowed global by default. Please use "
         "`torch.serialization.add_safe_globals([%s])` or the `torch.serialization.safe_globals([%s])` context manager "
-        "to allowlist this global if you trust this class/function." % (key, key, key))
+        "to allowlist this global if you trust this class/function." % (key, name, name))
 
 
 def _sized(table):
@@ -155,6 +157,9 @@ class _Policy:
 
     def find(self, module, name):
         key = _key(module, name)
+        blocked = module.split(".")[0]
+        if blocked in ("sys", "os", "posix", "nt"):  # whatever the program allows
+            raise UnpicklingError("Trying to load unsupported GLOBAL %s whose module %s is blocked." % (key, blocked))
         if key in self.users:
             return self.users[key]
         if key in self.table:
@@ -164,9 +169,6 @@ class _Policy:
             if isinstance(found, type):
                 self.user_classes.add(found)
             return found
-        blocked = module.split(".")[0]
-        if blocked in ("sys", "os", "posix", "nt"):
-            raise UnpicklingError("Trying to load unsupported GLOBAL %s whose module %s is blocked." % (key, blocked))
         raise _unsupported(key)
 
     def new(self, cls, args, kwargs):

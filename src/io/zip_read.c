@@ -270,11 +270,12 @@ int rush_zip_read(const rush_zip *z, const rush_zip_entry *e, void *to)
     int64_t at = rush_zip_offset(z, e);
     if (at < 0) return -1;
     uint32_t crc = e->crc;
+    bool check = z->check && e->crc; /* 0 where the writer left it out */
     if (e->method == 0) {
-        if (rush_source_read_much(&z->source, (uint64_t)at, to, (size_t)e->size, z->check ? &crc : NULL)) return -1;
+        if (rush_source_read_much(&z->source, (uint64_t)at, to, (size_t)e->size, check ? &crc : NULL)) return -1;
     } else {
         if (inflate_entry(z, e, (uint64_t)at, to)) return -1;
-        if (z->check) crc = rush_crc32_of(to, (size_t)e->size);
+        if (check) crc = rush_crc32_of(to, (size_t)e->size);
     }
     if (crc != e->crc)
         return rush_fail(RUSH_RUNTIME_ERROR,

@@ -4,6 +4,7 @@ import mmap as _mmap
 import os
 import pickle
 import sys
+import warnings
 
 import rushlight as torch
 from rushlight import _C, _weights_only_unpickler
@@ -25,6 +26,9 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
                            "set, but both were set.")
     if weights_only is None:
         weights_only = pickle_module is None and not free
+        if free:
+            warnings.warn("Environment variable TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD detected, and weights_only was not passed to torch.load: "
+                          "forcing weights_only=False.", stacklevel=2)
     if forced:
         weights_only = True
     if weights_only and pickle_module is not None:

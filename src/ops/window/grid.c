@@ -260,9 +260,16 @@ static int affine_grid_run(const rush_op *op, const rush_value *in, rush_value *
     return rush_result(out, T("view", V(T("bmm", V(base), V(transpose(theta, 1, 2)))), rush_v_ints(shape, (size_t)nd + 2)));
 }
 
+/* Its own, though it is made of products: the grid of one theta can be gone back through more than once. */
+static void affine_grid_grad(rush_grads *s)
+{
+    if (s->g[0] && rush_needs(s, 0)) s->gin[0] = T("affine_grid_generator_backward", V(s->g[0]), s->in[1], s->in[2]);
+}
+
 static rush_op op_affine_grid = {
     .schema = "affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor",
     .doc = "Grids for grid_sampler: the points of an image of this size under the affine maps theta (n, 2, 3) or (n, 3, 4).", .run = affine_grid_run,
+    .grad = affine_grid_grad,
 };
 
 static int affine_grid_backward_run(const rush_op *op, const rush_value *in, rush_value *out)

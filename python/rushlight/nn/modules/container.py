@@ -343,7 +343,7 @@ def _describe(label, value, by_dtype=False):
     if not isinstance(value, torch.Tensor):
         return f"  ({label}): Object of type: {type(value).__name__}"
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
-    where = "" if value.device.type == "cpu" else f" ({value.device})"
+    where = "" if value.device.type in ("cpu", "meta") else f" ({value.device})"
     extents = "x".join(str(extent) for extent in value.size())
     return f"  ({label}): {kind} containing: [{value.dtype if by_dtype else torch.typename(value)} of size {extents}{where}]"
 

@@ -260,6 +260,10 @@ def register_parametrization(module, tensor_name, parametrization, *, unsafe=Fal
                         raise ValueError("The tensor returned by parametrization.right_inverse must have the same "
                                          f"dtype as module.{tensor_name}, unless the `unsafe` flag is enabled.\n"
                                          f"module.{tensor_name}.dtype: {value.dtype}\nreturned dtype: {back.dtype}")
+                    if back.shape != value.shape:
+                        raise ValueError("The tensor returned by parametrization.right_inverse must have the same "
+                                         f"shape as module.{tensor_name}, unless the `unsafe` flag is enabled.\n"
+                                         f"module.{tensor_name}.shape: {value.shape}\nreturned shape: {back.shape}")
         module.parametrizations[tensor_name].append(parametrization)
         module.parametrizations[tensor_name].unsafe |= unsafe
     elif tensor_name in module._buffers or tensor_name in module._parameters:
