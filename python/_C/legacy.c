@@ -44,6 +44,7 @@ PyObject *py_legacy_make(PyTypeObject *cls, int dtype, rush_device device, PyObj
 {
     PyObject *key, *value, *built = NULL;
     Py_ssize_t at = 0;
+    bool placed = false;
     const rush_device own = {device.type, -1};
     while (kwargs && PyDict_Next(kwargs, &at, &key, &value)) {
         if (!PyUnicode_CompareWithASCIIString(key, "device")) {
@@ -52,6 +53,7 @@ PyObject *py_legacy_make(PyTypeObject *cls, int dtype, rush_device device, PyObj
             if (device.type != own.type)
                 return PyErr_Format(PyExc_RuntimeError, "legacy constructor expects device type: %s but device type: %s was passed", rush_device_text(own), rush_device_text(device));
             if (py_device_ready(device)) return NULL;
+            placed = value != Py_None;
         } else if (!PyUnicode_CompareWithASCIIString(key, "data") || !PyUnicode_CompareWithASCIIString(key, "other")) {
             if (!(built = PyTuple_Pack(1, value))) return NULL;
         } else if (!PyUnicode_CompareWithASCIIString(key, "size")) {
@@ -62,8 +64,13 @@ PyObject *py_legacy_make(PyTypeObject *cls, int dtype, rush_device device, PyObj
             return PyErr_Format(PyExc_TypeError, "new() got an unexpected keyword argument '%U'", key);
         }
     }
+    PyObject *given = built ? built : args;
+    if (placed && PyTuple_GET_SIZE(given) == 1 && py_is_tensor(PyTuple_GET_ITEM(given, 0))) {
+        Py_XDECREF(built);
+        return PyErr_Format(PyExc_RuntimeError, "Legacy tensor constructor of a tensor with a device is not supported. Use torch.tensor(...) or torch.as_tensor(...) instead.");
+    }
     size_t mark = rush_scope_open();
-    rush_tensor *t = make(dtype, device, built ? built : args);
+    rush_tensor *t = make(dtype, device, given);
     PyObject *x = t ? py_wrap_as(cls, t) : NULL;
     rush_scope_close(mark);
     Py_XDECREF(built);
