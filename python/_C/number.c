@@ -286,11 +286,22 @@ PyObject *py_item(PyObject *self, PyObject *unused) { return item(self, NULL); }
 
 static const char one_element[] = "only one element tensors can be converted to Python scalars";
 
+/* A complex number without an imaginary part, as a real one; takes x. */
+static PyObject *real_part(PyObject *x, const char *type)
+{
+    if (!PyComplex_Check(x)) return x;
+    PyObject *real = PyComplex_ImagAsDouble(x) == 0 ? PyFloat_FromDouble(PyComplex_RealAsDouble(x))
+                                                    : PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow", type);
+    Py_DECREF(x);
+    return real;
+}
+
 static PyObject *to_int(PyObject *self)
 {
     PyObject *result, *x;
     if (py_asks(self) && py_method_overridden(self, "__int__", NULL, 0, NULL, &result)) return result;
     x = item(self, one_element);
+    if (x) x = real_part(x, "int64_t");
     if (x) Py_SETREF(x, PyNumber_Long(x));
     return x;
 }
@@ -302,10 +313,7 @@ static PyObject *to_float(PyObject *self)
     if (rush_requires_grad(py_tensor_of(self)) && !(rush_now.mode & RUSH_MODE_NO_GRAD)) /* item() says that the number is meant to leave the graph, this does not */
         RUSH_WARN_ONCE("Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\nConsider using tensor.detach() first.");
     x = rush_failed() ? py_raise() : item(self, one_element);
-    if (x && PyComplex_Check(x) && PyComplex_ImagAsDouble(x) != 0) {
-        PyErr_SetString(PyExc_RuntimeError, "value cannot be converted to type double without overflow");
-        Py_CLEAR(x);
-    } else if (x && PyComplex_Check(x)) Py_SETREF(x, PyFloat_FromDouble(PyComplex_RealAsDouble(x)));
+    if (x) x = real_part(x, "double");
     if (x) Py_SETREF(x, PyNumber_Float(x));
     return x;
 }

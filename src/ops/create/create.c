@@ -39,9 +39,11 @@ static int make(rush_value *out, const factory *f, rush_value size)
     return rush_out(out, 0, f->dtype, f->device, (int)size.n, size.ints) ? 0 : -1;
 }
 
-static int number_dtype(rush_value v)
+/* What full() takes a number for: complex64 where the default has two bytes. */
+static rush_dtype number_dtype(rush_value v)
 {
-    return rush_number_dtype(v);
+    rush_dtype d = rush_number_dtype(v);
+    return d == RUSH_C32 ? RUSH_C64 : d;
 }
 
 /* ---- of a size ---- */
