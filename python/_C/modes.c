@@ -216,9 +216,17 @@ static int device_type(PyObject *const *args, Py_ssize_t n, int missing)
     return d.type;
 }
 
-static PyObject *autocast_enabled(PyObject *module, PyObject *const *args, Py_ssize_t n)
+/* The same, or by name; a keyword's value stands behind the n arguments. */
+static int asked_type(const char *who, PyObject *const *args, Py_ssize_t n, PyObject *names, int missing)
 {
-    int d = device_type(args, n, RUSH_CUDA);
+    if (!names || !PyTuple_GET_SIZE(names)) return device_type(args, n, missing);
+    if (n == 0 && PyTuple_GET_SIZE(names) == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "device_type") == 0) return device_type(args, 1, missing);
+    return PyErr_Format(PyExc_TypeError, "%s(device_type) takes one argument", who), -1;
+}
+
+static PyObject *autocast_enabled(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    int d = asked_type("is_autocast_enabled", args, n, names, RUSH_CUDA);
     return d < 0 ? NULL : PyBool_FromLong(rush_autocast_on(d));
 }
 
@@ -231,9 +239,9 @@ static PyObject *set_autocast(PyObject *module, PyObject *const *args, Py_ssize_
     Py_RETURN_NONE;
 }
 
-static PyObject *autocast_dtype(PyObject *module, PyObject *const *args, Py_ssize_t n)
+static PyObject *autocast_dtype(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
-    int d = device_type(args, n, RUSH_CPU);
+    int d = asked_type("get_autocast_dtype", args, n, names, RUSH_CPU);
     return d < 0 ? NULL : py_dtype(rush_autocast_dtype(d));
 }
 
@@ -341,14 +349,15 @@ static PyObject *later_set(PyObject *module, PyObject *on)
 }
 
 #define FAST(f) (PyCFunction)(void (*)(void))f, METH_FASTCALL
+#define FASTKW(f) (PyCFunction)(void (*)(void))f, METH_FASTCALL | METH_KEYWORDS
 static PyMethodDef functions[] = {
     {"_record_always", record_always, METH_O, "Whether no_grad is without effect; the answer is whether it was."},
     {"is_grad_enabled", grad_enabled, METH_NOARGS, "Are operations recorded?"},
     {"_set_grad_enabled", set_grad, METH_O, "Sets whether operations are recorded."},
     {"is_inference_mode_enabled", inference_enabled, METH_NOARGS, "Is inference_mode on?"},
-    {"is_autocast_enabled", FAST(autocast_enabled), "is_autocast_enabled(device_type): is autocast on for it?"},
+    {"is_autocast_enabled", FASTKW(autocast_enabled), "is_autocast_enabled(device_type): is autocast on for it?"},
     {"set_autocast_enabled", FAST(set_autocast), "set_autocast_enabled(device_type, enabled)"},
-    {"get_autocast_dtype", FAST(autocast_dtype), "get_autocast_dtype(device_type): the low precision type."},
+    {"get_autocast_dtype", FASTKW(autocast_dtype), "get_autocast_dtype(device_type): the low precision type."},
     {"set_autocast_dtype", FAST(set_autocast_dtype), "set_autocast_dtype(device_type, dtype)"},
     {"is_autocast_cache_enabled", autocast_cache, METH_NOARGS, "Are casts of weights kept until autocast ends?"},
     {"set_autocast_cache_enabled", set_autocast_cache, METH_O, "Sets whether casts of weights are kept."},
