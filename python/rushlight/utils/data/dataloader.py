@@ -289,8 +289,8 @@ class DataLoader(Generic[_T_co]):
                           "is not known." % self.num_workers, stacklevel=3)
         elif self.num_workers > limit:
             warnings.warn("This DataLoader will create %d worker processes in total. Our suggested max number of "
-                          "worker in current system is %d, the number of processors it may use: more of them tend "
-                          "to be slower." % (self.num_workers, limit), stacklevel=3)
+                          "worker in current system is %d, the number of processors it may use: excessive worker "
+                          "creation might get DataLoader running slow or even freeze." % (self.num_workers, limit), stacklevel=3)
 
 
 class _BaseDataLoaderIter:
@@ -357,8 +357,8 @@ class _BaseDataLoaderIter:
             message = ("Length of IterableDataset %s was reported to be %d (when accessing len(dataloader)), but %d "
                        "samples have been fetched. " % (self._dataset, promised, self._num_yielded))
             if self._num_workers > 0:
-                message += ("Each worker iterates a copy of the dataset: have the dataset share out its samples "
-                            "by get_worker_info().")
+                message += ("For multiprocessing data-loading, this is what copies give: each worker iterates its own, so have "
+                            "the dataset share out its samples by get_worker_info().")
             warnings.warn(message, stacklevel=2)
         return data
 
