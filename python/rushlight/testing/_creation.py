@@ -40,11 +40,10 @@ def make_tensor(*shape, dtype, device, low=None, high=None, requires_grad=False,
         lo, hi = bounds(0, 2, 0, 2)
         result = torch.randint(int(lo), int(math.ceil(hi)), shape, device=device, dtype=dtype)
     elif dtype.is_complex:
-        part = torch.float16 if dtype is getattr(torch, "complex32", None) else dtype.to_real()
-        info = torch.finfo(part)
+        info = torch.finfo(dtype.to_real())
         lo, hi = bounds(info.min, info.max, -9, 9)
-        real = torch.empty(shape + (2,), device=device, dtype=part).uniform_(lo, hi)
-        result = torch.view_as_complex(real)
+        result = torch.empty(shape, device=device, dtype=dtype)
+        torch.view_as_real(result).uniform_(lo, hi)
     elif dtype.is_floating_point:
         info = torch.finfo(dtype)
         lo, hi = bounds(info.min, info.max, -9, 9)
