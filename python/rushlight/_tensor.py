@@ -321,10 +321,12 @@ class Tensor(_C.TensorBase):
             formats = ()
         else:
             raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
-        if ambiguity_check and 1 in self.shape and sum(self.is_contiguous(memory_format=f) for f in formats) != 1:
-            raise RuntimeError("The tensor does not have unique dim order, or cannot map to exact one of the given memory formats.")
-        if ambiguity_check and (0 in self.stride() or len(set(self.stride())) < self.dim()):
+        strides = self.stride()
+        if ambiguity_check and 0 in strides:
             raise RuntimeError("The tensor does not have unique dim order.")
+        open_order = 1 in self.shape or len(set(strides)) < self.dim()
+        if ambiguity_check and open_order and sum(self.is_contiguous(memory_format=f) for f in formats) != 1:
+            raise RuntimeError("The tensor does not have unique dim order, or cannot map to exact one of the given memory formats.")
         return tuple(sorted(range(self.dim()), key=lambda d: -self.stride(d)))
 
     def module_load(self, other, assign=False):
