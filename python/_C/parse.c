@@ -169,6 +169,7 @@ RUSH_HOT static int take_value(py_call *c, const py_overload *o, const rush_arg 
     case RUSH_A_INT:
         ok = py_to_int(x, &v->i);
         v->kind = RUSH_V_INT;
+        v->n = 0;
         return ok;
     case RUSH_A_FLOAT:
         if (PyLong_CheckExact(x)) { /* of any length */
