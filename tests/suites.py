@@ -89,6 +89,7 @@ SUITES = {
 }
 ALWAYS = ["-p", "no:cacheprovider", "-p", "no:randomly", "-q", "--tb=short", "--timeout=%d", "--continue-on-collection-errors", "-p", "suites"]
 SECONDS = 120  # for one test
+PLUGINS = [pathlib.Path(__file__)]
 
 
 # ---- the part that pytest loads: which tests run, what became of each ----
@@ -158,7 +159,8 @@ def run(name, checkouts, results, only, part, stand_in, until=None):
     # A folder with nothing but the plugin: the modules beside this file must not hide the packages of the same names.
     plugin = results.parent / "plugin"
     plugin.mkdir(exist_ok=True)
-    (plugin / "suites.py").write_text(pathlib.Path(__file__).read_text())
+    for file in PLUGINS:
+        (plugin / file.name).write_text(file.read_text())
     path = [str(plugin), *([str(ROOT / "python")] if stand_in else [])]
     env = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONHASHSEED": "0", "MPLBACKEND": "Agg", "CUDA_VISIBLE_DEVICES": "",
            "EINOPS_TEST_BACKENDS": "numpy,torch", "TENSORLY_BACKEND": "pytorch", "TEST_DEVICE": "cpu", "TEST_DTYPES": "float32,float64", "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "SUITES_RESULTS": str(results), "SUITES_PLAN": str(results) + ".plan"}

@@ -72,7 +72,7 @@ static PyObject *decorate(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     PyObject *f, *module = PyImport_ImportModule("rushlight.utils._contextlib");
     if (!module || !PyArg_ParseTuple(args, "O", &f)) return Py_XDECREF(module), NULL;
-    PyObject *make = PyObject_GetAttrString(self, "clone"), *r = make ? PyObject_CallMethod(module, "context_decorator", "OO", make, f) : NULL;
+    PyObject *make = PyObject_GetAttrString(self, "clone"), *r = make ? PyObject_CallMethod(module, "decorated", "OO", make, f) : NULL;
     Py_XDECREF(make);
     Py_DECREF(module);
     return r;

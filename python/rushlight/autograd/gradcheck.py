@@ -278,9 +278,7 @@ def _check_undefined(func, inputs, checked, count):
             grads = torch.autograd.grad(outputs, checked, [torch.zeros_like(o) for o in outputs], allow_unused=True)
         except RuntimeError as error:
             import warnings
-            warnings.warn("Backwards compatibility: New undefined gradient support checking feature is enabled by default, but it may break existing "
-                          "callers of this function. If this is true for you, you can call this function with \"check_undefined_grad=False\" to disable "
-                          "the feature")
+            warnings.warn("Backwards compatibility: New undefined gradient support checking feature is enabled by default; check_undefined_grad=False turns it off.")
             raise GradcheckError("Expected backward function to handle undefined output grads. Please look at \"Notes about "
                                  "undefined output gradients\" in the documentation: %s" % error) from error
         for grad in grads:

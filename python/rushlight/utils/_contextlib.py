@@ -53,17 +53,21 @@ def context_decorator(ctx, func):
     return decorated
 
 
+def decorated(make, func):
+    """What a manager of gradients makes of a function; of a class, whose instances are made inside of it."""
+    if not inspect.isclass(func):
+        return context_decorator(make, func)
+    warnings.warn("Decorating classes is deprecated and will be disabled in future versions. You should only "
+                  "decorate functions or methods.", FutureWarning, stacklevel=3)
+    func.__init__ = context_decorator(make, func.__init__)
+    return func
+
+
 class _DecoratorContextManager:
     """Base: a context manager whose instances decorate functions; each call enters a clone()."""
 
     def __call__(self, orig_func):
-        if inspect.isclass(orig_func):
-            warnings.warn("Decorating classes is deprecated and will be disabled in future versions. You should only "
-                          "decorate functions or methods.", FutureWarning, stacklevel=2)
-            func = orig_func.__init__
-            orig_func.__init__ = context_decorator(self.clone, func)
-            return orig_func
-        return context_decorator(self.clone, orig_func)
+        return decorated(self.clone, orig_func)
 
     def __enter__(self):
         raise NotImplementedError

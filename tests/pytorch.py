@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""PyTorch's own test files under rushlight and under PyTorch: what passes there should pass here.
+
+    tests/pytorch.py SOURCE [suites.py's options] FILE...
+
+SOURCE holds a release of PyTorch's source as pytorch-vX (Debian's pytorch_2.6.0+dfsg.orig.tar.xz, unpacked, without test/conftest.py). A
+FILE is test_nn for test/test_nn.py, nn__test_pooling for test/nn/test_pooling.py. The Python that runs this has PyTorch 2.13, pytest with
+pytest-timeout, expecttest and hypothesis. Runs as `tests/suites.py --ours` does: what passes here is not run there.
+
+The files need torch.testing._internal, which is PyTorch's inside: under rushlight, pytest loads this file too, and it lets PyTorch's own
+files answer for what is missing, and puts classes that do nothing in the place of names that those files only mention.
+"""
+import enum
+import importlib
+import importlib.util
+import os
+import pathlib
+import sys
+import types
+
+# Names that PyTorch's files mention and that are nobody's interface: classes of which nothing is made.
+MENTIONED = {
+    "torch._C": "_get_custom_class_python_wrapper _SchemaArgument _SchemaInfo _enter_dual_level _exit_dual_level",
+    "torch._C._functorch": "reshape_dim_into reshape_dim_outof _add_batch_dim _remove_batch_dim current_level dlevel _assert_wrapped_functional _func_decrement_nesting "
+                           "_func_increment_nesting _grad_decrement_nesting _grad_increment_nesting _jvp_decrement_nesting _propagate_functional_input_mutation "
+                           "_unwrap_functional_tensor _wrap_for_grad _wrap_functional_tensor get_inplace_requires_grad_allowed set_inplace_requires_grad_allowed",
+    "torch._dynamo.utils": "LazyString clone_input",
+    "torch._export.utils": "_maybe_find_pre_dispatch_tf_mode_for_export",
+    "torch._functorch.vmap": "restore_vmap",
+    "torch._guards": "CompileId",
+    "torch._jit_internal": "_get_model_id",
+    "torch._subclasses": "CrossRefFakeMode",
+    "torch._subclasses.meta_utils": "assert_metadata_eq",
+    "torch._utils_internal": "log_trace_structured_event log_torchscript_usage",
+    "torch.ao.quantization": "quantize_dynamic_jit quantize_jit",
+    "torch.autograd": "_calculate_shape",
+    "torch.autograd.function": "_nested_map",
+    "torch.autograd.gradcheck": "_get_numerical_jacobian _iter_tensors",
+    "torch.distributions.dirichlet": "_Dirichlet_backward",
+    "torch.fx.operator_schemas": "_normalize_function_or_error",
+    "torch.jit._recursive": "wrap_cpp_module",
+    "torch.nested._internal.nested_tensor": "ViewNestedFromBuffer",
+    "torch.utils.checkpoint": "_infer_device_type",
+    "torch.utils.tensorboard.summary": "int_to_half tensor_proto",
+    "functorch.compile": "compiled_function",
+}
+# Modules of which only names are mentioned.
+HOLLOW = ("torch._refs torch._refs.nn torch._refs.nn.functional torch._refs.special torch._refs.linalg torch._refs.fft torch._refs._conversions torch._refs.signal "
+          "torch._prims torch._prims.executor torch._prims.context torch._prims_common.wrappers torch._export.wrappers torch.jit._logging torch._C._lazy "
+          "torch._C._lazy_ts_backend torch._C._profiler torch._C._jit_tree_views torch.utils.tensorboard._convert_np torch.utils.tensorboard._pytorch_graph "
+          "torch.utils.tensorboard._utils functorch.experimental.control_flow").split()
+# What the files of an older release import and 2.13 has no longer, for both sides.
+OF_OLD = {
+    "torch.autograd._functions.utils": {"check_onnx_broadcast": None}, "torch.export": {"export_for_training": None}, "torch.jit.frontend": {"_IS_ASTUNPARSE_INSTALLED": True},
+    "torch.nn.attention.flex_attention": {"create_nested_block_mask": None}, "torch.testing._internal.common_cuda": {"tf32_is_not_fp32": lambda: False},
+    "torch.testing._internal.common_mkldnn": {"bf32_on_and_off": lambda *a, **k: lambda f: f}, "torch.testing._internal.common_nn": {"new_module_tests": []},
+}
+
+
+def there(name):
+    """PyTorch's file of a module, and its folder where it is a package."""
+    for place in map(pathlib.Path, sys.path):
+        module = place.joinpath(*name.split("."))
+        if (place / "torch" / "testing" / "_internal").is_dir() and not (place / "rushlight").is_dir():
+            if (module / "__init__.py").exists():
+                return module / "__init__.py", [str(module)]
+            if module.with_suffix(".py").exists():
+                return module.with_suffix(".py"), None
+    return None, None
+
+
+class Theirs:
+    """The last that is asked for a module: PyTorch's own file of it."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        file, folder = there(name.replace("rushlight", "torch", 1)) if name.partition(".")[0] in ("rushlight", "torch", "functorch") else (None, None)
+        return file and importlib.util.spec_from_file_location(name, file, submodule_search_locations=folder)
+
+
+class Hollow(types.ModuleType):
+    """Any name is a class; words in capitals are enumerations of any member."""
+
+    __path__ = ()
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        setattr(self, name, _Members(name) if name.isupper() else mentioned(name))
+        return getattr(self, name)
+
+
+class _Members(str):
+    def __getattr__(self, name):
+        return name
+
+
+def mentioned(name):
+    """As a decorator it gives back the function; else it is nothing."""
+    def made(cls, *args, **kwargs):
+        return args[0] if len(args) == 1 and callable(args[0]) else object.__new__(cls)
+    return type(name, (), {"__new__": made, "__enter__": lambda self: self, "__exit__": lambda self, *error: None})
+
+
+def put(name, module):
+    sys.modules[name] = sys.modules[name.replace("torch", "rushlight", 1)] = module
+    parent, _, last = name.rpartition(".")
+    setattr(importlib.import_module(parent), last, module)
+
+
+def give(module, names):
+    module = importlib.import_module(module)
+    for name, value in names.items():
+        if not hasattr(module, name):
+            setattr(module, name, value)
+
+
+def prepare(torch):
+    """torch.testing._internal is PyTorch's from now on."""
+    internal = importlib.import_module("torch.testing._internal")
+    internal.__path__[:] = there("torch.testing._internal")[1]
+    sys.meta_path.append(Theirs)
+    for name in HOLLOW:
+        put(name, Hollow(name))
+    comparison = importlib.util.module_from_spec(Theirs.find_spec("torch.testing._comparison"))
+    put("torch.testing._comparison", comparison)
+    comparison.__spec__.loader.exec_module(comparison)
+    abbreviations = types.ModuleType("torch.utils._dtype_abbrs")
+    abbreviations.dtype_abbrs = {d: d.abbr for d in {getattr(torch, n) for n in dir(torch) if n[0].islower() and n[-1].isdigit() or n == "bool"} if isinstance(d, torch.dtype)}
+    abbreviations.dtype_abbrs_parsing = {text: d for d, text in abbreviations.dtype_abbrs.items()}
+    put("torch.utils._dtype_abbrs", abbreviations)
+    for module, names in MENTIONED.items():
+        give(module, {name: mentioned(name) for name in names.split()})
+    states = enum.Enum("_TorchFunctionState", "ENABLED SUBCLASSES_DISABLED ALL_DISABLED")
+    give("torch._C", {"_TorchFunctionState": states, "_get_torch_function_state": lambda: states.ENABLED, "_set_torch_function_state": lambda state: None,
+                      "_get_all_dtypes": lambda: list(abbreviations.dtype_abbrs), "_ConvBackend": _Members(), "_SchemaArgType": _Members(),
+                      **{name: mentioned(name) for name in ("_DisablePythonDispatcher", "_EnablePythonDispatcher", "_EnablePreDispatch")}})
+    give("torch._utils_internal", {"get_writable_path": lambda path: path, "get_file_path": os.path.join, "get_file_path_2": lambda *parts: parts[-1]})
+    give("torch._inductor.utils", {"GPU_TYPES": ["cuda", "mps", "xpu", "mtia"]})
+    give("torch._utils", {"_is_privateuse1_backend_available": lambda: False})
+    give("torch.fx.experimental.symbolic_shapes", {"is_nested_int": lambda size: False})
+    give("torch.backends", {"python_native": types.SimpleNamespace(available_dsls=[])})
+    give("torch", {"_nnpack_available": lambda: False, "_running_with_deploy": lambda: False})
+    torch._foreach_zero = torch._foreach_copy = None  # only in place in PyTorch, which its lists of operations rely on
+    torch.cuda.jiterator = types.SimpleNamespace(_create_jit_fn=lambda code, **options: lambda *args: None, _create_multi_output_jit_fn=lambda code, **options: lambda *args: None)
+    for name in ("torch.ao.nn.qat.modules", "torch.ao.nn.quantized.modules", "torch.ao.nn.quantizable.modules", "torch.testing._utils"):
+        try:
+            module = importlib.import_module(name)
+        except ImportError:
+            put(name, module := types.ModuleType(name))
+        if not hasattr(module, "__all__"):
+            module.__all__ = []
+
+
+def pytest_configure(config):
+    import torch
+    if "rushlight" in torch.__file__:
+        prepare(torch)
+    for module, names in OF_OLD.items():
+        give(module, names)
+    operations = importlib.import_module("torch.testing._internal.common_methods_invocations")
+    give(operations.__name__, {"binary_ufuncs_and_refs": operations.binary_ufuncs})
+
+
+def main():
+    import suites
+
+    class Files(dict):
+        def __missing__(self, name):
+            source = next(pathlib.Path(sys.argv[1]).glob("pytorch-v*"))
+            return source.name, "test", ["-p", "pytorch", "-W", "ignore", "-o", "addopts=", name.replace("__", "/") + ".py"]
+
+    os.environ["PYTORCH_PRINT_REPRO_ON_FAILURE"] = "0"
+    suites.SUITES = Files()
+    suites.PLUGINS.append(pathlib.Path(__file__))
+    sys.argv.insert(2, "--ours")
+    return suites.main()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
