@@ -327,6 +327,9 @@ class Tensor(_C.TensorBase):
         open_order = 1 in self.shape or len(set(strides)) < self.dim()
         if ambiguity_check and open_order and sum(self.is_contiguous(memory_format=f) for f in formats) != 1:
             raise RuntimeError("The tensor does not have unique dim order, or cannot map to exact one of the given memory formats.")
+        last = {4: _C.channels_last, 5: _C.channels_last_3d}.get(self.dim())
+        if ambiguity_check and last is not None and self.is_contiguous() and self.is_contiguous(memory_format=last):
+            raise RuntimeError("The tensor does not have unique dim order.")
         return tuple(sorted(range(self.dim()), key=lambda d: -self.stride(d)))
 
     def module_load(self, other, assign=False):

@@ -7,8 +7,9 @@ def pytest_configure(config):
     config.addinivalue_line("filterwarnings", "ignore::rushlight.jit.TracerWarning")
 
 
-# The files that take longest, each by one process from its first test to its last: what starts late ends late.
-LONG = ("test_cuda", "test_cpp", "test_cuda_fused", "test_lifetime", "test_data", "test_dist_cuda", "test_install", "test_failing", "test_misuse",
+# The files that take longest, each by one process from its first test to its last: what starts late ends late. test_failing runs test_behaviour's
+# snippets again and again, some of which register names: after it in the same process.
+LONG = ("test_cuda", "test_cpp", "test_cuda_fused", "test_lifetime", "test_data", "test_dist_cuda", "test_install", "test_behaviour", "test_failing", "test_misuse",
         "test_ghost", "test_dist", "test_cuda_graphs", "test_lessons")
 
 

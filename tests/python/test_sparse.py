@@ -312,7 +312,7 @@ FUNCTIONS = {
     "narrow": lambda x: x.narrow_copy(1, 2, 3).to_dense(), "cat": lambda x: torch.cat([x, x * 2], 1).to_dense(), "norm": lambda x: x.norm(),
     "csr": lambda x: x.to_sparse_csr().to_dense(), "coo": lambda x: x.to_sparse().to_dense(), "pow": lambda x: (x ** 3).to_dense(),
 }
-ONLY_COO = {"sum", "softmax", "log_softmax", "unsqueeze", "narrow", "cat"}
+ONLY_COO = {"sum", "softmax", "log_softmax", "unsqueeze", "narrow", "cat", "select"}  # select: gradcheck wants the gradient in the layout of the tensor, which it has not
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -328,9 +328,18 @@ def test_gradients(name, layout):
 
 def test_gradients_of_dense_operands():
     a, s = random(4, 6), random(6, 3, seed=4).to_sparse()
-    for f in (lambda d: torch.sparse.mm(s.t(), d.t()), lambda d: d @ s, lambda d: torch.add(d, a.to_sparse()),
-              lambda d: (d * a.to_sparse()).to_dense(), lambda d: torch.sparse.sampled_addmm(a.to_sparse_csr(), d @ d.t(), d).to_dense()):
+    for f in (lambda d: torch.sparse.mm(s.t(), d.t()), lambda d: d @ s, lambda d: torch.add(d, a.to_sparse()), lambda d: torch.sparse.sampled_addmm(a.to_sparse_csr(), d @ d.t(), d).to_dense()):
         assert torch.autograd.gradcheck(f, (a.clone().requires_grad_(),), check_undefined_grad=False)
+
+
+def test_sparse_gradients_of_other_layouts():
+    d = torch.ones(2, 2, requires_grad=True)
+    g, = torch.autograd.grad((d * torch.tensor([[0., 1], [2, 0]]).to_sparse()).to_dense().sum(), d)
+    assert g.layout is torch.sparse_coo and g.to_dense().tolist() == [[0, 1], [2, 0]]
+    for layout in (torch.sparse_csr, torch.sparse_csc):
+        x = torch.tensor([[0., 1, 2], [3, 0, 4]]).to_sparse(layout=layout).requires_grad_()
+        g, = torch.autograd.grad((x[1].to_dense() * torch.tensor([5., 6, 7])).sum(), x)
+        assert g.to_dense().tolist() == [[0, 0, 0], [5, 0, 7]]
 
 
 def test_second_derivative():

@@ -216,7 +216,7 @@ def allow_mutation_on_saved_tensors():
     global _mutation_allowed
     if _mutation_allowed is not None:
         raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
-    context = _mutation_allowed = _AllowMutationOnSavedContext()
+    context = _AllowMutationOnSavedContext()
 
     def unpack(tensor):
         if _mutation_allowed is not context:
@@ -224,6 +224,7 @@ def allow_mutation_on_saved_tensors():
         return tensor
     with saved_tensors_hooks(lambda t: t.detach().clone(), unpack):
         try:
+            _mutation_allowed = context
             yield context
         finally:
             _mutation_allowed = None
