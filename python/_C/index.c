@@ -346,18 +346,11 @@ static rush_tensor *fit(rush_tensor *value, const rush_tensor *place)
     return value;
 }
 
-/* Expanded: copy_() refuses to write one element several times, fill_() would do it. */
-static bool folded(const rush_tensor *t)
-{
-    for (int d = 0; d < t->ndim; ++d)
-        if (t->size[d] > 1 && t->stride[d] == 0) return true;
-    return false;
-}
-
+/* What is expanded goes to copy_(), which refuses to write one element several times; fill_() would do it. */
 static int assign(rush_tensor *place, rush_tensor *value, bool number)
 {
     if (!(value = fit(value, place))) return py_raise_int();
-    if (value->ndim == 0 && (number || !rush_is_watched(place)) && !value->ag && place->device.type == RUSH_CPU && value->device.type == RUSH_CPU && !rush_wants_grad(place) && !folded(place) && rush_op_find("fill_.Tensor"))
+    if (value->ndim == 0 && (number || !rush_is_watched(place)) && !value->ag && place->device.type == RUSH_CPU && value->device.type == RUSH_CPU && !rush_wants_grad(place) && !rush_self_overlap(place) && rush_op_find("fill_.Tensor"))
         return T("fill_.Tensor", V(place), V(value)) ? 0 : py_raise_int();
     return T("copy_", V(place), V(value)) ? 0 : py_raise_int();
 }

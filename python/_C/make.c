@@ -253,8 +253,9 @@ rush_tensor *py_tensor_from_data(PyObject *data, int dtype, rush_device device, 
 {
     shape s = {.dtype = -1};
     bool number = PyFloat_CheckExact(data) || PyLong_CheckExact(data);
-    rush_storage *bytes = number ? NULL : py_any_storage_of(data);
-    rush_tensor *t = number ? NULL : bytes ? over_storage(bytes, data, dtype) : as_part(data), *moved;
+    rush_tensor *t = number ? NULL : as_part(data), *moved;
+    rush_storage *bytes = number || t || PyErr_Occurred() ? NULL : py_any_storage_of(data);
+    if (bytes) t = over_storage(bytes, data, dtype);
     if (!t && !PyErr_Occurred()) t = from_dlpack(data, false);
     if (PyErr_Occurred()) return NULL;
     if (t && t->layout) {

@@ -36,19 +36,11 @@ int py_need_bool(PyObject *x, const char *what)
     return PyErr_Format(PyExc_TypeError, "%s must be bool, not %s", what, py_type_name(x)), -1;
 }
 
-static int whole(PyObject *x, int64_t *out)
+static inline int whole(PyObject *x, int64_t *out)
 {
     int over;
     long long n = PyLong_AsLongLongAndOverflow(x, &over);
-    if (over) {
-        unsigned long long u = over > 0 ? PyLong_AsUnsignedLongLong(x) : 0;
-        if (over < 0 || PyErr_Occurred()) {
-            PyErr_Clear();
-            PyErr_SetString(PyExc_RuntimeError, "Overflow when unpacking long long");
-            return -1;
-        }
-        n = (long long)u;
-    }
+    if (RUSH_UNLIKELY(over)) return PyErr_SetString(PyExc_RuntimeError, "Overflow when unpacking long long"), -1;
     if (n == -1 && PyErr_Occurred()) return -1;
     *out = n;
     return 1;
@@ -73,13 +65,7 @@ static int whole_number(PyObject *x, rush_value *out)
 
 RUSH_HOT int py_to_int(PyObject *x, int64_t *out)
 {
-    if (PyLong_CheckExact(x)) {
-        int over;
-        long long n = PyLong_AsLongLongAndOverflow(x, &over);
-        if (RUSH_UNLIKELY(over)) return PyErr_SetString(PyExc_RuntimeError, "Overflow when unpacking long long"), -1;
-        *out = n;
-        return 1;
-    }
+    if (PyLong_CheckExact(x)) return whole(x, out);
     if (PyBool_Check(x) || PyFloat_Check(x) || x == Py_None) return 0;
     if (py_is_tensor(x)) {
         rush_tensor *t = py_tensor_of(x);
@@ -91,6 +77,7 @@ RUSH_HOT int py_to_int(PyObject *x, int64_t *out)
             return ok;
         }
         *out = rush_item_int(t);
+        if (*out < 0 && t->dtype == RUSH_U64) return PyErr_SetString(PyExc_RuntimeError, "Overflow when unpacking long long"), -1;
         if (RUSH_UNLIKELY(py_traces)) py_trace_number(out, -1, x);
         return rush_failed() ? py_raise_int() : 1;
     }

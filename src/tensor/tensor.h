@@ -182,7 +182,7 @@ static inline rush_memory_format rush_channels_last(int ndim) { return ndim == 5
  * holes: PyTorch does not look closer, and lets it pass). */
 int rush_overlap(const rush_tensor *, const rush_tensor *);
 int rush_overlaps_input(void); /* the error of an operation that would overwrite what it reads */
-bool rush_self_overlap(const rush_tensor *); /* two indices, one address (expanded) */
+RUSH_PY bool rush_self_overlap(const rush_tensor *); /* two indices, one address (expanded) */
 
 /* Shape algebra. All return -1 with an error whose text shows the shapes. */
 RUSH_PY int rush_dim_wrap(int64_t dim, int ndim);                 /* -1..: IndexError out of range; ndim 0 counts as 1 */
