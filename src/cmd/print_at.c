@@ -2,8 +2,9 @@
  *
  *     print at
  *
- * prints twice into one file, for include/rushlight/cpp/rushlight/at/tensor.hpp: declarations of the methods where RUSH_AT_METHODS is
- * defined (inside the class), else functions and the methods' bodies. What a call is made of is at::detail::Call.
+ * prints three parts into one file: for include/rushlight/cpp/rushlight/at/tensor.hpp the methods' declarations where RUSH_AT_METHODS
+ * is defined (inside the class), their bodies and what these call where RUSH_AT_BODIES is; else, for functions.hpp, all other
+ * functions. So what needs only the class is not made to parse thousands of them. What a call is made of is at::detail::Call.
  */
 #include "cmd/print.h"
 #include <stdio.h>
@@ -247,24 +248,34 @@ static bool wanted(const rush_op *op)
     return !strchr(op->base, ':') && first_default(op) >= 0;
 }
 
-static void print_forms(const rush_op *op, bool methods)
+/* Functions that are no methods, and that the class's operators and methods written by hand call. */
+static bool serves_methods(const rush_op *op)
+{
+    static const char *const names[] = {"rsub", "full", "scalar_tensor", "view_as_real", "real", "where", "polygamma", "index", "index_put_"};
+    for (size_t k = 0; k < RUSH_COUNT(names); ++k)
+        if (!strcmp(op->base, names[k])) return true;
+    return has_method(op) || (has_inplace(op) && is_method(op, RUSH_METHOD_));
+}
+
+static void print_declarations(const rush_op *op)
+{
+    if (has_method(op)) {
+        if (changes_self(op)) printf("Tensor &");
+        else print_result(op), printf(" ");
+        printf("%s(", op->base);
+        print_parameters(op, DECLARED | METHOD, 0);
+        printf(") const;\n");
+    }
+    if (has_inplace(op) && is_method(op, RUSH_METHOD_)) {
+        printf("Tensor &%s_(", op->base);
+        print_parameters(op, DECLARED | METHOD, 0);
+        printf(") const;\n");
+    }
+}
+
+static void print_functions(const rush_op *op)
 {
     const char *base = op->base;
-    if (methods) {
-        if (has_method(op)) {
-            if (changes_self(op)) printf("Tensor &");
-            else print_result(op), printf(" ");
-            printf("%s(", base);
-            print_parameters(op, DECLARED | METHOD, 0);
-            printf(") const;\n");
-        }
-        if (has_inplace(op) && is_method(op, RUSH_METHOD_)) {
-            printf("Tensor &%s_(", base);
-            print_parameters(op, DECLARED | METHOD, 0);
-            printf(") const;\n");
-        }
-        return;
-    }
     printf("inline ");
     print_result(op);
     printf(" %s(", base);
@@ -281,6 +292,11 @@ static void print_forms(const rush_op *op, bool methods)
         printf(")");
         print_body(op, "return c.inplace(op, in); }\n");
     }
+}
+
+static void print_out_function(const rush_op *op)
+{
+    const char *base = op->base;
     if (!has_out(op)) return;
     printf(op->nout == 1 ? "inline Tensor &%s_out(" : "inline %s %s_out(", op->nout == 1 ? base : out_tuple(op), base);
     for (int i = 0; i < op->nout; ++i) printf(i ? ", Tensor &result%d" : "Tensor &result%d", i);
@@ -319,13 +335,18 @@ static void print_method_bodies(const rush_op *op)
 
 void print_at(void)
 {
-    printf("/* functions.inc - ATen's functions and methods, printed from the registry for rushlight/at/tensor.hpp. */\n#ifdef RUSH_AT_METHODS\n");
+    printf("/* functions.inc - ATen's functions and methods, printed from the registry for rushlight/at/tensor.hpp and functions.hpp. */\n#ifdef RUSH_AT_METHODS\n");
     for (const rush_op *op = rush_op_first(); op; op = rush_op_next(op))
-        if (wanted(op)) print_forms(op, true);
-    printf("#else\n");
+        if (wanted(op)) print_declarations(op);
+    printf("#elif defined RUSH_AT_BODIES\n");
     for (const rush_op *op = rush_op_first(); op; op = rush_op_next(op))
-        if (wanted(op)) print_forms(op, false);
+        if (wanted(op) && serves_methods(op)) print_functions(op);
     for (const rush_op *op = rush_op_first(); op; op = rush_op_next(op))
         if (wanted(op)) print_method_bodies(op);
+    printf("#else\n");
+    for (const rush_op *op = rush_op_first(); op; op = rush_op_next(op)) {
+        if (wanted(op) && !serves_methods(op)) print_functions(op);
+        if (wanted(op)) print_out_function(op);
+    }
     printf("#endif\n");
 }

@@ -1,3 +1,3 @@
-/* library.h - PyTorch's name for rushlight/at/all.hpp */
+/* library.h - PyTorch's name for rushlight/at/library.hpp */
 #pragma once
-#include <rushlight/at/all.hpp>
+#include <rushlight/at/library.hpp>

@@ -4,6 +4,7 @@
 
 #include "checks.hpp"
 #include "dispatch.hpp"
+#include "functions.hpp"
 #include "ivalue.hpp"
 #include "parallel.hpp"
 #include "print.hpp"

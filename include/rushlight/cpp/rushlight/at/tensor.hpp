@@ -1,7 +1,7 @@
 /* tensor.hpp - at::Tensor: a counted reference to a tensor of the library, with ATen's functions and methods.
  *
  * A call opens a scope, boxes its arguments (detail::Call), and keeps what it returns; an error becomes an exception. The
- * functions themselves are printed from the registry of operations (functions.inc).
+ * functions themselves are printed from the registry of operations (functions.inc); here are those that methods call.
  */
 #ifndef RUSHLIGHT_AT_TENSOR_HPP
 #define RUSHLIGHT_AT_TENSOR_HPP
@@ -499,7 +499,9 @@ public:
 
 } // namespace detail
 
+#define RUSH_AT_BODIES
 #include <rushlight/at/functions.inc>
+#undef RUSH_AT_BODIES
 
 /* ---- what no schema says ---- */
 
