@@ -14,7 +14,7 @@ static rush_tensor *make(int dtype, rush_device device, PyObject *args)
         if (py_is_tensor(x)) {
             rush_tensor *t = py_tensor_of(x);
             if (t->dtype != dtype) return PyErr_Format(PyExc_TypeError, "expected %s (got %s)", rush_dtypes[dtype].name, rush_dtypes[t->dtype].name), NULL;
-            t = rush_tensor_detach(t);
+            t = T("alias", V(t));
             return t ? t : py_raise();
         }
         rush_storage *s = py_any_storage_of(x);
@@ -80,7 +80,10 @@ PyObject *py_legacy_make(PyTypeObject *cls, int dtype, rush_device device, PyObj
 PyObject *py_legacy_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     if (type == &py_type_TensorBase && py_Tensor != type) return PyErr_Format(PyExc_RuntimeError, "Cannot create a TensorBase directly; use Tensor");
-    return py_legacy_make(type, rush_default_dtype(), py_default_device_set ? py_default_device : (rush_device){RUSH_CPU, -1}, args, kwargs);
+    /* Tensor(tensor) is another tensor of the same memory, whatever its dtype. */
+    PyObject *other = PyTuple_GET_SIZE(args) == 1 ? PyTuple_GET_ITEM(args, 0) : NULL;
+    int dtype = other && py_is_tensor(other) ? (int)py_tensor_of(other)->dtype : (int)rush_default_dtype();
+    return py_legacy_make(type, dtype, py_default_device_set ? py_default_device : (rush_device){RUSH_CPU, -1}, args, kwargs);
 }
 
 /* ---- torch.FloatTensor and its like: callable, and asked by isinstance() ---- */

@@ -359,12 +359,12 @@ static PyObject *self_function(const char *name)
 }
 
 /* Data that has a __torch_function__, or a mode that is active. */
-static bool overridden(const char *name, PyObject *data, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, PyObject **result)
+/* What is made of data asks the modes, never the data. */
+static bool overridden(const char *name, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, PyObject **result)
 {
-    bool asks = data && Py_TYPE(data) != py_Tensor && !PyList_CheckExact(data) && py_overrides_function(data);
-    if (!asks && (!py_overrides.nmodes || py_overrides.disabled > 1)) return false;
+    if (!py_overrides.nmodes || py_overrides.disabled > 1) return false;
     PyObject *f = self_function(name);
-    *result = f ? py_dispatch(f, &data, asks, args, n, kwnames) : NULL;
+    *result = f ? py_dispatch(f, NULL, 0, args, n, kwnames) : NULL;
     Py_XDECREF(f);
     return true;
 }
@@ -381,7 +381,7 @@ static PyObject *tensor(PyObject *module, PyObject *const *args, Py_ssize_t n, P
     making m;
     PyObject *result;
     if (parse(&m, "tensor", names, 1, args, n, kwnames)) return NULL;
-    if (py_overrides.nmodes && overridden("tensor", NULL, args, n, kwnames, &result)) return result;
+    if (overridden("tensor", args, n, kwnames, &result)) return result;
     if (warn_of_copy(m.data, "torch.tensor")) return NULL;
     size_t mark = rush_scope_open();
     rush_tensor *t = py_tensor_from_data(m.data, m.dtype, m.device, true);
@@ -397,7 +397,7 @@ static PyObject *as_tensor(PyObject *module, PyObject *const *args, Py_ssize_t n
     making m;
     PyObject *result;
     if (parse(&m, "as_tensor", names, 2, args, n, kwnames)) return NULL;
-    if (overridden("as_tensor", m.data, args, n, kwnames, &result)) return result;
+    if (overridden("as_tensor", args, n, kwnames, &result)) return result;
     if (py_is_tensor(m.data)) {
         PyObject *to = PyObject_GetAttrString(m.data, "to"), *kwargs = PyDict_New(), *none = PyTuple_New(0);
         PyObject *dtype = m.dtype >= 0 ? py_dtype(m.dtype) : NULL, *device = m.has_device ? py_device(m.device) : NULL;
@@ -431,7 +431,7 @@ static PyObject *asarray(PyObject *module, PyObject *const *args, Py_ssize_t n, 
     making m;
     PyObject *result;
     if (parse(&m, "asarray", names, 1, args, n, kwnames)) return NULL;
-    if (overridden("asarray", m.data, args, n, kwnames, &result)) return result;
+    if (overridden("asarray", args, n, kwnames, &result)) return result;
     size_t mark = rush_scope_open();
     rush_tensor *t = NULL;
     if (py_is_tensor(m.data)) {

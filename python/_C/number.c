@@ -180,9 +180,17 @@ static PyObject *inplace(int which, PyObject *a, PyObject *b)
     return by_method(method, a, b);
 }
 
+/* What the operands are not meant for, says a TypeError: Python asks the other one, and then names both in its own words. */
+static inline PyObject *attempted(PyObject *r)
+{
+    if (RUSH_LIKELY(r != NULL) || !PyErr_ExceptionMatches(PyExc_TypeError)) return r;
+    PyErr_Clear();
+    Py_RETURN_NOTIMPLEMENTED;
+}
+
 #define BINARY(name, which)                                                                                  \
-    static PyObject *name(PyObject *a, PyObject *b) { return binary(which, a, b); }                          \
-    static PyObject *inplace_##name(PyObject *a, PyObject *b) { return inplace(which, a, b); }
+    static PyObject *name(PyObject *a, PyObject *b) { return attempted(binary(which, a, b)); }               \
+    static PyObject *inplace_##name(PyObject *a, PyObject *b) { return attempted(inplace(which, a, b)); }
 BINARY(add, ADD)
 BINARY(subtract, SUB)
 BINARY(multiply, MUL)
@@ -195,18 +203,30 @@ BINARY(xor, XOR)
 BINARY(lshift, LSHIFT)
 BINARY(rshift, RSHIFT)
 
-static PyObject *matmul(PyObject *a, PyObject *b) { return binary(MATMUL, a, b); }
+/* In classes made from Python, __iadd__ is also how sequences grow, and what that gives is the result: NotImplemented, too. */
+static PyObject *inplace_sum(PyObject *a, PyObject *b)
+{
+    PyObject *r = inplace_add(a, b);
+    if (r != Py_NotImplemented) return r;
+    Py_DECREF(r);
+    r = PyNumber_Add(a, b);
+    if (!r && PyErr_ExceptionMatches(PyExc_TypeError))
+        PyErr_Format(PyExc_TypeError, "unsupported operand type(s) for +=: '%.100s' and '%.100s'", Py_TYPE(a)->tp_name, Py_TYPE(b)->tp_name);
+    return r;
+}
+
+static PyObject *matmul(PyObject *a, PyObject *b) { return attempted(binary(MATMUL, a, b)); }
 
 static PyObject *power(PyObject *a, PyObject *b, PyObject *modulus)
 {
     if (modulus != Py_None) Py_RETURN_NOTIMPLEMENTED;
-    return binary(POW, a, b);
+    return attempted(binary(POW, a, b));
 }
 
 static PyObject *inplace_power(PyObject *a, PyObject *b, PyObject *modulus)
 {
     if (modulus != Py_None) Py_RETURN_NOTIMPLEMENTED;
-    return inplace(POW, a, b);
+    return attempted(inplace(POW, a, b));
 }
 
 static PyObject *unary(const rush_op **cache, const char *name, const char *method, PyObject *x)
@@ -354,7 +374,7 @@ PyNumberMethods py_tensor_number = {
     .nb_positive = positive, .nb_absolute = absolute, .nb_bool = to_bool, .nb_invert = invert, .nb_lshift = lshift, .nb_rshift = rshift,
     .nb_and = and, .nb_xor = xor, .nb_or = or, .nb_int = to_int, .nb_float = to_float, .nb_index = to_index, .nb_true_divide = divide,
     .nb_floor_divide = floor_divide, .nb_matrix_multiply = matmul,
-    .nb_inplace_add = inplace_add, .nb_inplace_subtract = inplace_subtract, .nb_inplace_multiply = inplace_multiply,
+    .nb_inplace_add = inplace_sum, .nb_inplace_subtract = inplace_subtract, .nb_inplace_multiply = inplace_multiply,
     .nb_inplace_remainder = inplace_modulo, .nb_inplace_power = inplace_power, .nb_inplace_lshift = inplace_lshift,
     .nb_inplace_rshift = inplace_rshift, .nb_inplace_and = inplace_and, .nb_inplace_xor = inplace_xor, .nb_inplace_or = inplace_or,
     .nb_inplace_floor_divide = inplace_floor_divide, .nb_inplace_true_divide = inplace_divide,
@@ -372,5 +392,5 @@ PyObject *py_tensor_richcompare(PyObject *a, PyObject *b, int op)
         return equal;
     }
     if (!py_is_tensor(a) || !operand(b)) Py_RETURN_NOTIMPLEMENTED;
-    return binary(which[op], a, b);
+    return attempted(binary(which[op], a, b));
 }

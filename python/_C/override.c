@@ -158,6 +158,24 @@ static bool named_input(PyObject *self, PyObject *const *values, PyObject *kwnam
     return true;
 }
 
+/* Methods whose other tensors are data, and are not asked. */
+static bool asks_self_only(const PyMethodDef *def)
+{
+    static const char *const names[] = {"new", "new_tensor", "set_", "backward"};
+    for (size_t i = 0; i < RUSH_COUNT(names); ++i)
+        if (!strcmp(def->ml_name, names[i])) return true;
+    return false;
+}
+
+/* The arguments of a method that are tensors with an override of their own. */
+static int asking(const PyMethodDef *def, PyObject *const *args, Py_ssize_t n, PyObject **over)
+{
+    int nover = 0;
+    for (Py_ssize_t i = 0; i < n && nover < 8; ++i)
+        if (Py_TYPE(args[i]) != py_Tensor && py_is_tensor(args[i]) && py_overrides_function(args[i]) && !(i && asks_self_only(def))) over[nover++] = args[i];
+    return nover;
+}
+
 RUSH_HOT static PyObject *native_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
     const PyMethodDef *def = ((native_method *)self)->def;
@@ -168,10 +186,10 @@ RUSH_HOT static PyObject *native_call(PyObject *self, PyObject *const *args, siz
         if (!n && nkw && named_input(self, args, kwnames, &result)) return result; /* torch.numel(input=x) */
         return PyErr_Format(PyExc_TypeError, "descriptor '%s' for 'torch._C.TensorBase' objects needs a tensor", def->ml_name);
     }
-    PyObject *x = args[0];
-    if (py_asks(x)) {
-        bool asks = py_overrides_function(x);
-        if (asks || (py_overrides.nmodes && py_overrides.disabled < 2)) return py_dispatch(self, &x, asks, args, n, kwnames);
+    PyObject *x = args[0], *over[8];
+    if (n + nkw > 1 || py_asks(x)) {
+        int nover = asking(def, args, n + nkw, over);
+        if (RUSH_UNLIKELY(nover || (py_overrides.nmodes && py_overrides.disabled < 2))) return py_dispatch(self, over, nover, args, n, kwnames);
     }
     switch (def->ml_flags) {
     case METH_NOARGS:
