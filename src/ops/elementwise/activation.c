@@ -116,9 +116,12 @@ static rush_op op_prelu = {.schema = "prelu(Tensor self, Tensor weight) -> Tenso
 static int log_sigmoid_forward_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *empty = rush_tensor_new(SELF->dtype, SELF->device, 1, (const int64_t[]){0});
-    if (!empty || rush_result(out, T("log_sigmoid", V(SELF)))) return -1;
+    const uint32_t mode = rush_now.mode;
+    rush_now.mode |= RUSH_MODE_UNWATCHED; /* to who looks on, log_sigmoid is this operation: it would be opened again */
+    const int failed = !empty || rush_result(out, T("log_sigmoid", V(SELF)));
+    rush_now.mode = mode;
     out[1] = rush_v_tensor(empty);
-    return 0;
+    return failed ? -1 : 0;
 }
 static void log_sigmoid_forward_grad(rush_grads *s) { s->gin[0] = T("log_sigmoid_backward", V(s->g[0]), s->in[0], s->in[0]); }
 static rush_op op_log_sigmoid_forward = {
