@@ -160,6 +160,15 @@ static int dict_from_python(PyObject *unit, PyObject *x, script_value *out)
     return failed ? -1 : 0;
 }
 
+static bool is_enum(PyObject *x)
+{
+    static PyObject *Enum;
+    PyObject *module = Enum ? NULL : PyImport_ImportModule("enum");
+    if (module) Enum = PyObject_GetAttrString(module, "Enum");
+    Py_XDECREF(module);
+    return Enum && PyObject_IsInstance(x, Enum) > 0;
+}
+
 static int from_python(PyObject *unit, PyObject *x, script_value *out) /* unit: whose classes objects have; NULL: none has one */
 {
     int dtype;
@@ -202,6 +211,12 @@ static int from_python(PyObject *unit, PyObject *x, script_value *out) /* unit: 
         if (Py_EnterRecursiveCall(" while a value is handed to a program")) return -1;
         int failed = object_from_python(unit, x, path, out);
         Py_LeaveRecursiveCall();
+        return failed;
+    }
+    if (is_enum(x)) { /* programs have members of enums as their values */
+        PyObject *value = PyObject_GetAttrString(x, "value");
+        int failed = value ? from_python(unit, value, out) : -1;
+        Py_XDECREF(value);
         return failed;
     }
     PyObject *inner = py_getattr_quiet(x, "_c");

@@ -965,8 +965,8 @@ FUNCTION(turned) /* x.T, x.mT, x.H */
 
 FUNCTION(contiguous_is)
 {
-    if (!has(c, 0, SCRIPT_TENSOR) || c->n > 1) NOT_MINE;
-    return give_bool(out, rush_is_contiguous(c->in[0].t));
+    if (!has(c, 0, SCRIPT_TENSOR) || c->n > 2 || (c->n == 2 && c->in[1].kind != SCRIPT_INT)) NOT_MINE;
+    return give_bool(out, c->n == 2 ? rush_contiguous_as(c->in[0].t, (rush_memory_format)c->in[1].i) : rush_is_contiguous(c->in[0].t));
 }
 
 static int gather_numbers(script_value v, int depth, int *ndim, int64_t *size, bool *seen, script_box *flat)

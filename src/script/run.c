@@ -95,6 +95,7 @@ static int attribute(script_value v, const char *name, int depth, script_value *
         if (r != SCRIPT_NOT_MINE) return r;
         const rush_op *op = v.kind == SCRIPT_TENSOR ? rush_op_find(name) : NULL; /* x.real, x.imag */
         if (op) return rush_script_run_op(op, &c, out);
+        if (v.kind != SCRIPT_TENSOR && !strcmp(name, "value")) return *out = rush_script_keep(v), 0; /* of an enum's member, for which its value stands */
     }
     return rush_fail(RUSH_ATTRIBUTE_ERROR, "'%.100s' object has no attribute '%.100s'", rush_script_kind_name(v), name);
 }

@@ -297,6 +297,18 @@ def test_what_is_known_while_compiling_decides():
     program = torch.jit.script(net)
     same(net(x), program(x))
     same(net(x, Layout.COLUMNS), program(x, "columns"))
+    same(net(x, Layout.COLUMNS), program(x, layout=Layout.COLUMNS))
+
+
+def described(layout: Layout, x: Tensor):
+    again = layout
+    return layout.value + layout.name + again.value, x.is_contiguous(), x.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_members_of_enums_are_arguments():
+    x = torch.ones(1, 2, 3, 4)
+    assert torch.jit.script(described)(Layout.ROWS, x) == ("rowsROWSrows", True, False)
+    assert torch.jit.script(described)(Layout.COLUMNS, x.to(memory_format=torch.channels_last)) == ("columnsCOLUMNScolumns", False, True)
 
 
 ELSEWHERE = torch.ones(2)

@@ -175,6 +175,7 @@ class Compiler:
         self.stores = collections.Counter(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
         self.locals |= set(self.stores)
         self.numbers = {}  # names of numbers and their types, of arguments and of what is assigned once
+        self.enums = {}  # arguments that are members of an enum: the values of these
         self.tensors, self.objects = set(), {}  # arguments that are tensors, or of a class of the program, by their annotation, and stay what they are
 
     # ---- names and types ----
@@ -417,6 +418,9 @@ class Compiler:
         if cls is not None and node.attr not in cls.fields and not hasattr(cls.python, node.attr):
             raise self.source.error(node, f"'{self.program.classes[cls.python]}' object has no attribute or method '{node.attr}'. "
                                           "Did you forget to initialize an attribute in __init__()?")
+        if isinstance(node.value, ast.Name) and node.value.id in self.enums and node.attr == "name":
+            members = self.enums[node.value.id]
+            return ast.Subscript(ast.Dict([literal(m.value) for m in members], [literal(m.name) for m in members]), self.expr(node.value), ast.Load())
         return ast.Attribute(raw(of.text) if isinstance(of, Mod) else self.expr(node.value), node.attr, ast.Load())
 
     def expr_Subscript(self, node):
@@ -908,6 +912,8 @@ class Compiler:
             kind = kinds.get(arg.arg) if kinds is not None else single.get(arg.arg, arg.annotation)
             text = self.overloaded(arg.arg) or (self.type(kind, arg) if kind is not None else None)
             made.append(ast.arg(self.name(arg.arg), raw(text) if text else None))
+            if kind is not None and isinstance(self.evaluated(kind), enum.EnumMeta):
+                self.enums[arg.arg] = self.evaluated(kind)
             if arg.arg not in self.stores and text in _NUMERIC:
                 self.numbers[arg.arg] = text
             if arg.arg not in self.stores and arg.arg not in defaults:
