@@ -229,7 +229,10 @@ RUSH_HOT static PyObject *run(const py_overload *o, py_call *c)
 static inline __attribute__((always_inline)) PyObject *finish(py_function_object *f, const py_overload *o, py_call *c, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     if (RUSH_UNLIKELY(c->nover || (py_overrides.nmodes && py_overrides.disabled < 2))) return py_dispatch((PyObject *)f, c->over, c->nover, args, n, kwnames);
-    return run(o, c);
+    PyObject *result = run(o, c);
+    if (RUSH_LIKELY(result != Py_None) || !n || o->op->nout || strncmp(o->op->base, "_foreach_", 9)) return result;
+    Py_SETREF(result, py_ref(args[0])); /* _foreach_add_(list, 1) gives the list */
+    return result;
 }
 
 /* ---- numbers first, as of old: add(x, 2, y), addcmul(x, 2, y, z), addmm(beta, x, alpha, y, z), x.addmm_(beta, y, z) ---- */

@@ -533,11 +533,13 @@ static PyObject *set_default_dtype(PyObject *module, PyObject *x)
     Py_RETURN_NONE;
 }
 
+static PyObject *dtype_or_error(rush_dtype d) { return rush_error() ? py_raise() : py_dtype(d); }
+
 static PyObject *promote_types(PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
     int a, b;
     if (n != 2 || !py_to_dtype(args[0], &a) || !py_to_dtype(args[1], &b)) return PyErr_Format(PyExc_TypeError, "promote_types(): two dtypes were expected");
-    return py_dtype(rush_promote(a, b));
+    return dtype_or_error(rush_promote(a, b));
 }
 
 /* result_type(a, b): of tensors and numbers */
@@ -556,7 +558,7 @@ static PyObject *result_type(PyObject *module, PyObject *args, PyObject *kwargs)
         if (ok < 0) return NULL;
         if (!ok) return PyErr_Format(PyExc_TypeError, "result_type(): argument '%s' must be Tensor or Number, not %s", names[i], py_type_name(x[i]));
     }
-    return py_dtype(rush_result_type(2, v));
+    return dtype_or_error(rush_result_type(2, v));
 }
 
 static PyObject *can_cast(PyObject *module, PyObject *args, PyObject *kwargs)

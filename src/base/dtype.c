@@ -27,11 +27,11 @@ const rush_dtype_info rush_dtypes[RUSH_DTYPES] = {
     [RUSH_C32] = {"complex32", "ComplexHalf", "c10::complex<c10::Half>", 4, 3, true, false, 0, -1, "", "", NULL, 0x1p-10, -65504, 65504, 0x1p-14},
     [RUSH_C64] = {"complex64", "ComplexFloat", "c10::complex<float>", 8, 3, true, true, 14, 14, "c8", "Zf", "C64", 0x1p-23, -F32_MAX, F32_MAX, F32_TINY},
     [RUSH_C128] = {"complex128", "ComplexDouble", "c10::complex<double>", 16, 3, true, true, 15, 15, "c16", "Zd", NULL, 0x1p-52, -F64_MAX, F64_MAX, F64_TINY},
-    [RUSH_F8E4M3FN] = {"float8_e4m3fn", "Float8_e4m3fn", "Float8_e4m3fn", 1, 2, true, false, 17, -1, "", "", "F8_E4M3", 0.125, -448, 448, 0x1p-6},
-    [RUSH_F8E5M2] = {"float8_e5m2", "Float8_e5m2", "Float8_e5m2", 1, 2, true, false, 19, -1, "", "", "F8_E5M2", 0.25, -57344, 57344, 0x1p-14},
-    [RUSH_F8E4M3FNUZ] = {"float8_e4m3fnuz", "Float8_e4m3fnuz", "Float8_e4m3fnuz", 1, 2, true, false, 18, -1, "", "", "F8_E4M3FNUZ", 0.125, -240, 240, 0x1p-7},
-    [RUSH_F8E5M2FNUZ] = {"float8_e5m2fnuz", "Float8_e5m2fnuz", "Float8_e5m2fnuz", 1, 2, true, false, 20, -1, "", "", "F8_E5M2FNUZ", 0.125, -57344, 57344, 0x1p-15},
-    [RUSH_F8E8M0FNU] = {"float8_e8m0fnu", "Float8_e8m0fnu", "Float8_e8m0fnu", 1, 2, false, false, 24, -1, "", "", "F8_E8M0", 1, 0x1p-127, 0x1p127, 0x1p-127},
+    [RUSH_F8E4M3FN] = {"float8_e4m3fn", "Float8_e4m3fn", "c10::Float8_e4m3fn", 1, 2, true, false, 17, -1, "", "", "F8_E4M3", 0.125, -448, 448, 0x1p-6},
+    [RUSH_F8E5M2] = {"float8_e5m2", "Float8_e5m2", "c10::Float8_e5m2", 1, 2, true, false, 19, -1, "", "", "F8_E5M2", 0.25, -57344, 57344, 0x1p-14},
+    [RUSH_F8E4M3FNUZ] = {"float8_e4m3fnuz", "Float8_e4m3fnuz", "c10::Float8_e4m3fnuz", 1, 2, true, false, 18, -1, "", "", "F8_E4M3FNUZ", 0.125, -240, 240, 0x1p-7},
+    [RUSH_F8E5M2FNUZ] = {"float8_e5m2fnuz", "Float8_e5m2fnuz", "c10::Float8_e5m2fnuz", 1, 2, true, false, 20, -1, "", "", "F8_E5M2FNUZ", 0.125, -57344, 57344, 0x1p-15},
+    [RUSH_F8E8M0FNU] = {"float8_e8m0fnu", "Float8_e8m0fnu", "c10::Float8_e8m0fnu", 1, 2, false, false, 24, -1, "", "", "F8_E8M0", 1, 0x1p-127, 0x1p127, 0x1p-127},
     [RUSH_QINT8] = {"qint8", "QInt8", "QInt8", 1, 1, true, true, 0, 1, "", "", NULL, 0, -128, 127, 0},
     [RUSH_QUINT8] = {"quint8", "QUInt8", "QUInt8", 1, 1, false, true, 0, 2, "", "", NULL, 0, 0, 255, 0},
     [RUSH_QINT32] = {"qint32", "QInt32", "QInt32", 4, 1, true, true, 0, 5, "", "", NULL, 0, -2147483648.0, 2147483647.0, 0},
@@ -103,16 +103,16 @@ rush_dtype rush_dtype_complex(rush_dtype d)
 static const char *family_without_promotion(rush_dtype d)
 {
     if (d >= RUSH_QINT8) return "quantized types";
-    if (d >= RUSH_F8E4M3FN) return "float8 types";
-    if (d >= RUSH_U16 && d <= RUSH_U64) return "uint16, uint32 and uint64";
+    if (d >= RUSH_F8E4M3FN) return "Float8 Types";
+    if (d >= RUSH_U16 && d <= RUSH_U64) return "uint16, uint32, uint64 types";
     return NULL;
 }
 
 static int cannot(rush_dtype a, rush_dtype b)
 {
     const char *x = family_without_promotion(a), *y = family_without_promotion(b);
-    return rush_fail(RUSH_RUNTIME_ERROR, "%s are not promoted: %s and %s have no common type, convert one of them",
-                     x ? x : y, rush_dtypes[a].name, rush_dtypes[b].name);
+    return rush_fail(RUSH_RUNTIME_ERROR, "Promotion for %s is not supported, attempted to promote %s and %s: convert one of them", x ? x : y,
+                     rush_dtypes[a].word, rush_dtypes[b].word);
 }
 
 /* After an error the first type is returned; rush_error() tells. */

@@ -260,6 +260,17 @@ static rush_tensor *mul_coo_dense(rush_tensor *t, rush_tensor *dense)
     return at ? rush_sparse_with(t, mul(VALUES(t), at)) : NULL;
 }
 
+/* Entries at indices of `source`; its dense dimensions may have been broadcast in their values. */
+static rush_tensor *entries(rush_tensor *source, rush_tensor *indices, rush_tensor *values, bool coalesced)
+{
+    int64_t size[RUSH_MAXDIM];
+    int sparse = source->parts->sparse_dim;
+    if (!indices || !values) return NULL;
+    memcpy(size, source->size, sizeof *size * sparse);
+    memcpy(size + sparse, values->size + 1, sizeof *size * (values->ndim - 1));
+    return rush_coo_new(sparse + values->ndim - 1, size, indices, values, coalesced);
+}
+
 /* Entries of `source` times what `other` has there. As in PyTorch, those of a coalesced source that `other` does not have
  * go, those of an uncoalesced one become zero. */
 static rush_tensor *intersect(rush_tensor *source, rush_tensor *other)
@@ -268,7 +279,7 @@ static rush_tensor *intersect(rush_tensor *source, rush_tensor *other)
                     (!source->ndim || !memcmp(source->size, other->size, sizeof *source->size * source->parts->sparse_dim)), RUSH_RUNTIME_ERROR,
                     "sparse_binary_op_intersection_cpu(): expects sparse inputs with equal dimensionality, number of sparse dimensions, and shape of sparse "
                     "dimensions");
-    if (!source->parts->coalesced) return rush_sparse_with(source, mul(VALUES(source), rush_values_at(other, source)));
+    if (!source->parts->coalesced) return entries(source, INDICES(source), mul(VALUES(source), rush_values_at(other, source)), false);
     other = rush_coo_coalesced(other);
     rush_tensor *have = other ? rush_coo_keys_of(other) : NULL, *want = rush_coo_keys_of(source);
     rush_value both[RUSH_MAXOUT];
@@ -276,7 +287,7 @@ static rush_tensor *intersect(rush_tensor *source, rush_tensor *other)
     rush_tensor *mine = both[0].t, *theirs = both[1].t;
     rush_tensor *values = mul(T("index_select", V(VALUES(source)), V((int64_t)0), V(mine)), T("index_select", V(VALUES(other)), V((int64_t)0), V(theirs)));
     rush_tensor *indices = T("index_select", V(INDICES(source)), V((int64_t)1), V(mine));
-    return rush_coo_new(source->ndim, source->size, indices, values, true);
+    return entries(source, indices, values, true);
 }
 
 static rush_tensor *mul_coo(rush_tensor *a, rush_tensor *b)
@@ -286,7 +297,7 @@ static rush_tensor *mul_coo(rush_tensor *a, rush_tensor *b)
     return rush_nnz(a) >= rush_nnz(b) ? intersect(b, a) : intersect(a, b);
 }
 
-static int mul_run(const rush_op *op, const rush_value *in, rush_value *out)
+static int product_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = T_(in[0]), *b = T_(in[1]);
     if (a && a->layout && is_scalar(in[1])) return with_scalar(op, in, out, a, 0);
@@ -307,6 +318,16 @@ static int mul_run(const rush_op *op, const rush_value *in, rush_value *out)
     return rush_result(out, product ? rush_in_layout(product, (rush_layout)lead->layout, lead) : NULL);
 }
 
+static int mul_run(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *a = T_(in[0]), *b = T_(in[1]), *given = T_(out[0]);
+    rush_value x[2] = {in[0], in[1]};
+    int number = !a || !b || !a->layout || !b->layout ? -1 : !b->ndim ? 1 : !a->ndim ? 0 : -1; /* a sparse tensor without dimensions is one */
+    if (number >= 0 && !(x[number] = rush_v_tensor(rush_as_dense(x[number].t))).t) return -1;
+    if (product_run(op, x, out)) return -1;
+    return given && !given->layout ? rush_result(out, rush_as_dense(out[0].t)) : 0; /* dense.mul_(sparse) */
+}
+
 static int div_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(T_(in[0]) && SELF->layout && is_scalar(in[1]), RUSH_RUNTIME_ERROR, "Sparse division requires a scalar or zero-dim dense tensor divisor (got shape %s for divisor)",
@@ -322,7 +343,7 @@ static int div_mode_run(const rush_op *op, const rush_value *in, rush_value *out
     return whole[0].kind == RUSH_V_TENSOR ? div_run(op, whole, out) : -1;
 }
 
-static rush_op sparse_mul = {.schema = "mul.Tensor multiply.Tensor mul.Scalar multiply.Scalar", .run = mul_run, .flags = RUSH_SAME_GRAD | RUSH_DENSE_FIRST};
+static rush_op sparse_mul = {.schema = "mul.Tensor multiply.Tensor mul.Scalar multiply.Scalar", .run = mul_run, .flags = RUSH_SAME_GRAD | RUSH_STRIDED_OUT | RUSH_DENSE_FIRST};
 static rush_op sparse_div = {.schema = "div.Tensor divide.Tensor true_divide.Tensor div.Scalar divide.Scalar true_divide.Scalar", .run = div_run, .flags = RUSH_SAME_GRAD | RUSH_DENSE_FIRST};
 static rush_op sparse_div_mode = {.schema = "div.Tensor_mode divide.Tensor_mode div.Scalar_mode divide.Scalar_mode", .run = div_mode_run, .flags = RUSH_SAME_GRAD};
 static rush_op sparse_floor_divide = {.schema = "floor_divide floor_divide.Scalar", .run = div_mode_run, .grad = rush_no_derivative};

@@ -106,7 +106,7 @@ static rush_tensor *sparse_to(rush_tensor *t, rush_layout layout, const int64_t 
                     "coo_to_sparse_%c%c%c: conversion from %s to %s for input tensors with sparse_dim()!=2 is not supported", to[6] | 32, to[7], to[8], from, to);
     RUSH_CHECK_NULL(!rush_blocked(t->layout) || rush_blocked(layout), RUSH_RUNTIME_ERROR,
                     "sparse_compressed_to_sparse_%c%c%c: expected SparseCsr or SparseCsc layout but got %s", to[6] | 32, to[7], to[8], from);
-    RUSH_CHECK_NULL(!rush_blocked(layout) || !t->parts->batch_dim, RUSH_RUNTIME_ERROR,
+    RUSH_CHECK_NULL(!rush_blocked(layout) || rush_blocked(t->layout) || !t->parts->batch_dim, RUSH_RUNTIME_ERROR,
                     "sparse_compressed_to_sparse_%c%c%c: conversion from %s to %s for batched inputs is not supported", to[6] | 32, to[7], to[8], from, to);
     int batch = t->parts->batch_dim;
     RUSH_CHECK_NULL(!block || (block[0] > 0 && block[1] > 0 && t->size[batch] % block[0] == 0 && t->size[batch + 1] % block[1] == 0), RUSH_RUNTIME_ERROR,
@@ -218,7 +218,9 @@ static rush_tensor *copied(const rush_tensor *t, rush_dtype dtype, rush_value wh
     const rush_sparse *p = t->parts;
     rush_tensor *values = p->values->dtype == dtype ? p->values : rush_cast_copy(p->values, dtype);
     if (values && (values == p->values || HAS(where))) values = fresh(values, where);
-    return values ? rush_sparse_new((rush_layout)t->layout, t->ndim, t->size, fresh(p->compressed, where), fresh(p->plain, where), values, p->sparse_dim, p->dense_dim, p->coalesced) : NULL;
+    rush_tensor *copy = values ? rush_sparse_new((rush_layout)t->layout, t->ndim, t->size, fresh(p->compressed, where), fresh(p->plain, where), values, p->sparse_dim, p->dense_dim, p->coalesced) : NULL;
+    if (copy) copy->parts->coalesced = p->coalesced;
+    return copy;
 }
 
 static int clone_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -247,30 +249,55 @@ static rush_op sparse_positive = {.schema = "positive"};
 
 /* ---- like another ---- */
 
-static int like(const rush_value *in, rush_value *out, bool cleared)
+/* Layouts as PyTorch has them: a compressed tensor gives zeros of another sparse layout of its kind (blocks or none), nothing else
+ * of another layout; a COO tensor gives what is dense, too. */
+static int like_layout(const rush_tensor *self, rush_value wanted, rush_value format, bool zeros)
 {
-    int layout = HAS(in[2]) ? (int)I_(in[2]) : SELF->layout;
-    rush_dtype dtype = HAS(in[1]) ? (rush_dtype)I_(in[1]) : (rush_dtype)SELF->dtype;
-    if (HAS(in[3]) && rush_sparse_place(in[3].device)) return -1;
-    if (layout == RUSH_STRIDED) return rush_result(out, T("zeros", rush_v_ints(SELF->size, SELF->ndim), rush_v_dtype(dtype), ON(SELF)));
-    if (layout != SELF->layout) return rush_result(out, rush_sparse_empty((rush_layout)layout, dtype, SELF->device, SELF->ndim, SELF->size));
-    if (cleared) return rush_result(out, rush_cleared(SELF, dtype));
-    rush_tensor *values = T("zeros_like", V(VALUES(SELF)), rush_v_dtype(dtype)); /* entries of compressed layouts stay, as PyTorch's do */
+    int layout = HAS(wanted) ? (int)I_(wanted) : self->layout;
+    RUSH_CHECK(!HAS(format) || !IS_COO(self), RUSH_RUNTIME_ERROR, "memory format option is only supported by strided tensors");
+    RUSH_CHECK(IS_COO(self) || layout == self->layout || (zeros && layout != RUSH_STRIDED), RUSH_RUNTIME_ERROR,
+               "empty_like with different sparse layout is not supported (self is %s but you requested %s)", rush_layout_word(self->layout), rush_layout_word(layout));
+    RUSH_CHECK(layout == RUSH_STRIDED || layout == RUSH_SPARSE_COO || rush_blocked(layout) == rush_blocked(self->layout), RUSH_RUNTIME_ERROR,
+               "blocksize: a tensor of layout %s gives none of layout %s", rush_layout_word(self->layout), rush_layout_word(layout));
+    return layout;
+}
+
+/* options: dtype, layout, device, pin_memory, memory_format */
+static rush_tensor *zeros_of(rush_tensor *self, const rush_value *options, int layout)
+{
+    rush_dtype dtype = HAS(options[0]) ? (rush_dtype)I_(options[0]) : (rush_dtype)self->dtype;
+    if (layout < 0 || (HAS(options[2]) && rush_sparse_place(options[2].device))) return NULL;
+    if (layout == RUSH_STRIDED) return T("zeros", rush_v_ints(self->size, self->ndim), rush_v_dtype(dtype), ON(self));
+    return rush_in_layout(rush_cleared(self, dtype), (rush_layout)layout, self);
+}
+
+static int zeros_like_run(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    return rush_result(out, zeros_of(SELF, in + 1, like_layout(SELF, in[2], in[5], true)));
+}
+
+static int empty_like_run(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    int layout = like_layout(SELF, in[2], in[5], false);
+    if (layout < 0 || (IS_COO(SELF) && layout <= RUSH_SPARSE_COO)) return rush_result(out, zeros_of(SELF, in + 1, layout));
+    if (IS_COO(SELF)) return rush_result(out, rush_sparse_empty((rush_layout)layout, HAS(in[1]) ? (rush_dtype)I_(in[1]) : (rush_dtype)SELF->dtype, SELF->device, SELF->ndim, SELF->size));
+    rush_tensor *values = T("zeros_like", V(VALUES(SELF)), in[1]);
     return rush_result(out, values ? rush_sparse_with(SELF, values) : NULL);
 }
 
-static int zeros_like_run(const rush_op *op, const rush_value *in, rush_value *out) { return like(in, out, true); }
-static int empty_like_run(const rush_op *op, const rush_value *in, rush_value *out) { return like(in, out, IS_COO(SELF)); }
-
-/* ones_like and its kin of compressed layouts: the entries stay and get these values. */
+/* ones_like and its kin: the entries of compressed layouts stay and get these values. */
 static int values_like_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_op *dense = op->row;
+    int at = rush_op_arg(dense, "layout"), layout = like_layout(SELF, in[at], in[rush_op_arg(dense, "memory_format")], false);
+    RUSH_CHECK(layout < 0 || !IS_COO(SELF) || layout == RUSH_STRIDED, RUSH_NOT_IMPLEMENTED, "Could not run 'aten::fill_.Scalar' with arguments from the 'SparseCPU' backend.");
     rush_value inner[16], result[RUSH_MAXOUT] = {0};
-    RUSH_CHECK(IS_COMPRESSED(SELF), RUSH_NOT_IMPLEMENTED, "Could not run 'aten::fill_.Scalar' with arguments from the 'SparseCPU' backend.");
     memcpy(inner, in, sizeof *in * dense->nargs);
-    inner[0] = rush_v_tensor(VALUES(SELF));
-    return rush_call(dense, inner, result) ? -1 : rush_result(out, rush_sparse_with(SELF, result[0].t));
+    rush_tensor *like = IS_COO(SELF) ? zeros_of(SELF, in + at - 1, layout) : VALUES(SELF);
+    inner[at] = RUSH_NONE;
+    inner[0] = like ? rush_v_tensor(like) : RUSH_NONE;
+    if (layout < 0 || !like || rush_call(dense, inner, result)) return -1;
+    return rush_result(out, IS_COO(SELF) ? result[0].t : rush_sparse_with(SELF, result[0].t));
 }
 #define LIKE(id, name) static rush_op sparse_##id = {.schema = name, .run = values_like_run}
 LIKE(ones_like, "ones_like");

@@ -63,7 +63,7 @@ static rush_tensor *dense_at(rush_tensor *t, rush_tensor *indices)
 {
     rush_tensor *list[RUSH_MAXDIM];
     int n = (int)indices->size[0];
-    if (n == 0) return T("expand", V(unsqueeze(t, 0)), rush_v_ints((int64_t[]){indices->size[1]}, 1));
+    if (n == 0) return T("repeat_interleave.self_int", V(unsqueeze(t, 0)), V(indices->size[1]), V((int64_t)0));
     for (int d = 0; d < n; ++d)
         if (!(list[d] = T("select.int", V(indices), V((int64_t)0), V((int64_t)d)))) return NULL;
     return T("index.Tensor", V(t), rush_v_tensors(list, n));

@@ -73,7 +73,9 @@ static int coo_of_parts_run(const rush_op *op, const rush_value *in, rush_value 
     if (coo_fits(indices, values, in[2])) return -1;
     indices = as_indices(indices);
     values = as_values(values, in[5]);
-    return rush_result(out, rush_coo_new((int)in[2].n, in[2].ints, indices, values, HAS(in[9]) && I_(in[9])));
+    rush_tensor *t = rush_coo_new((int)in[2].n, in[2].ints, indices, values, HAS(in[9]) && I_(in[9]));
+    if (t && HAS(in[9])) t->parts->coalesced = I_(in[9]); /* else what has one entry is coalesced */
+    return rush_result(out, t);
 }
 
 static void coo_of_parts_grad(rush_grads *s)

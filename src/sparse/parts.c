@@ -139,7 +139,7 @@ static rush_op op_do_coalesce = {
 static int coalesced_set_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (!IS_COO(SELF)) return no_backend("_coalesced_", SELF);
-    SELF->parts->coalesced = I_(in[1]) || rush_nnz(SELF) < 2;
+    SELF->parts->coalesced = I_(in[1]);
     return rush_result(out, SELF);
 }
 static rush_op op_coalesced_set = {

@@ -73,8 +73,8 @@ static int shapes_multiply(const rush_tensor *a, const rush_tensor *b)
     RUSH_CHECK(a->ndim == 2 && b->ndim == 2, RUSH_RUNTIME_ERROR, "matrices expected, got %dD and %dD tensors", a->ndim, b->ndim);
     RUSH_CHECK(a->size[1] == b->size[0], RUSH_RUNTIME_ERROR, "mat1 and mat2 shapes cannot be multiplied (%lldx%lld and %lldx%lld)", (long long)a->size[0],
                (long long)a->size[1], (long long)b->size[0], (long long)b->size[1]);
-    RUSH_CHECK(a->dtype == b->dtype, RUSH_RUNTIME_ERROR, "expected m1 and m2 to have the same dtype, but got: %s != %s", rush_dtype_name(a->dtype),
-               rush_dtype_name(b->dtype));
+    RUSH_CHECK(a->dtype == b->dtype, RUSH_RUNTIME_ERROR, "mat1 dtype %s does not match mat2 dtype %s", rush_dtype_word(a->dtype),
+               rush_dtype_word(b->dtype));
     return 0;
 }
 

@@ -19,7 +19,7 @@ static int outrank(int high, int low)
     int ch = rush_dtypes[high].category, cl = rush_dtypes[low].category;
     if (ch == 3 || cl <= ch) return ch == 0 ? join(high, low) : high;
     if (ch < 2 && cl >= 2) return low;
-    if (ch == 2) return (int)rush_dtype_complex(high); /* complex number, float tensor: keeps the precision */
+    if (ch == 2 && high < RUSH_F8E4M3FN) return (int)rush_dtype_complex(high); /* complex number, float tensor: keeps the precision */
     return join(high, low);
 }
 

@@ -71,3 +71,14 @@ def test_shapes():
     s = torch.randn(4, 4, dtype=torch.double).relu().to_sparse().requires_grad_()
     w = drawn(4, 3).detach()
     assert gradcheck(lambda s: torch.sparse.mm(s, w), (s,), fast_mode=True, masked=True)
+
+
+@pytest.mark.parametrize("name", ["scatter_reduce", "index_reduce"])
+@pytest.mark.parametrize("zeros", [[], [0], [0, 2], [0, 1, 3], [3, 4, 5]])
+def test_second_derivative_of_products_with_zeros(name, zeros):
+    """PyTorch refuses the second derivative where two factors are zero; it is the product of the others."""
+    self, factors = drawn(2), torch.arange(1, 7, dtype=torch.double).index_fill(0, torch.tensor(zeros, dtype=torch.int64), 0).requires_grad_()
+
+    def product(self, factors):
+        return getattr(self, name)(0, torch.tensor([0, 0, 0, 1, 1, 1]), factors, "prod")
+    assert gradcheck(product, (self, factors)) and gradgradcheck(product, (self, factors))

@@ -122,7 +122,7 @@ static int full_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     factory f;
     int dtype = HAS(out[0]) && out[0].kind == RUSH_V_TENSOR ? out[0].t->dtype : number_dtype(in[1]);
-    return rush_factory_read(&f, in + 2, dtype, NULL) || rush_number_fits(in[1], f.dtype) ? -1 : make(out, &f, in[0]);
+    return rush_factory_read(&f, in + 2, dtype, NULL) || make(out, &f, in[0]) ? -1 : rush_filled_fits(in[1], out[0].t);
 }
 
 static atomic_bool fresh_filled;
@@ -176,8 +176,7 @@ static rush_op op_full = {
 static int scalar_tensor_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     factory f;
-    if (rush_factory_read(&f, in + 1, rush_default_dtype(), NULL) || rush_number_fits(in[0], f.dtype)) return -1;
-    return make(out, &f, rush_v_ints(NULL, 0));
+    return rush_factory_read(&f, in + 1, rush_default_dtype(), NULL) || make(out, &f, rush_v_ints(NULL, 0)) ? -1 : rush_filled_fits(in[0], out[0].t);
 }
 
 static void scalar_tensor_cpu(const rush_op *op, const rush_value *in, rush_value *out) { rush_fill_into(out[0].t, in[0]); }
@@ -212,7 +211,7 @@ static int zeros_like_shape(const rush_op *op, const rush_value *in, rush_value 
 
 static int full_like_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    return rush_number_fits(in[1], HAS(in[2]) ? (rush_dtype)I_(in[2]) : (rush_dtype)SELF->dtype) ? -1 : like_shape(in, in + 2, out);
+    return like_shape(in, in + 2, out) ? -1 : rush_filled_fits(in[1], out[0].t);
 }
 
 static rush_op op_empty_like = {
@@ -249,7 +248,7 @@ static int new_zeros_shape(const rush_op *op, const rush_value *in, rush_value *
 static int new_full_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     factory f;
-    return rush_factory_read(&f, in + 3, SELF->dtype, SELF) || rush_number_fits(in[2], f.dtype) ? -1 : make(out, &f, in[1]);
+    return rush_factory_read(&f, in + 3, SELF->dtype, SELF) || make(out, &f, in[1]) ? -1 : rush_filled_fits(in[2], out[0].t);
 }
 
 static int new_strided_shape(const rush_op *op, const rush_value *in, rush_value *out)

@@ -19,4 +19,7 @@ int rush_factory_read_any(factory *, const rush_value *v, int dtype, const rush_
 RUSH_PY void rush_fresh_filled(bool);
 RUSH_PY void rush_fresh_fill(rush_tensor *); /* does so where it was asked for */
 
+/* rush_number_fits for a tensor filled with one number; a single element of a half or a float8 takes any, as in PyTorch. */
+int rush_filled_fits(rush_value, const rush_tensor *);
+
 #endif

@@ -1,9 +1,16 @@
 /* fill.c - a number in every place: fill_, zero_ and their kin. */
 #include "op/formula.h"
 #include "ops/geometry.h"
+#include "ops/create/factory.h"
 #include "ops/create/random.h"
 
 #define SELF (in[0].t)
+
+int rush_filled_fits(rush_value v, const rush_tensor *t)
+{
+    const rush_dtype_info *d = &rush_dtypes[t->dtype];
+    return t->numel == 1 && d->category == 2 && d->size < 4 && v.kind != RUSH_V_COMPLEX ? 0 : rush_number_fits(v, t->dtype);
+}
 
 static int written_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
@@ -13,7 +20,7 @@ static int written_shape(const rush_op *op, const rush_value *in, rush_value *ou
 
 static int fill_number_check(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    return rush_number_fits(in[1], SELF->dtype) ? -1 : written_shape(op, in, out);
+    return rush_filled_fits(in[1], SELF) ? -1 : written_shape(op, in, out);
 }
 
 static int fill_tensor_check(const rush_op *op, const rush_value *in, rush_value *out)
@@ -62,7 +69,7 @@ static int like_self(const rush_op *op, const rush_value *in, rush_value *out)
 
 static int fill_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    return rush_number_fits(in[1], SELF->dtype) ? -1 : like_self(op, in, out);
+    return rush_filled_fits(in[1], SELF) ? -1 : like_self(op, in, out);
 }
 
 static int fill_tensor_shape(const rush_op *op, const rush_value *in, rush_value *out)

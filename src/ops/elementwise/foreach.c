@@ -39,9 +39,13 @@ static int each_run(const rush_op *each, const rush_value *in, rush_value *out)
         bool spread = row->spread && k == row->spread;
         if (spread) RUSH_CHECK(in[k].t->ndim == 1 && in[k].t->device.type == RUSH_CPU, RUSH_RUNTIME_ERROR,
                                "Expected packed scalar Tensor to be of dimension 1. Got %d instead.", in[k].t->ndim);
+        RUSH_CHECK(spread || in[k].kind != RUSH_V_TENSOR || !in[k].t->ndim, RUSH_RUNTIME_ERROR,
+                   "scalar tensor expected to be 0 dim but it has %d dimensions and %lld elements.", in[k].t->ndim, (long long)in[k].t->numel);
         if (!is_list(in[k]) && !spread) continue;
         uint32_t len = spread ? (uint32_t)in[k].t->numel : in[k].n;
         if (!counted) RUSH_CHECK(len, RUSH_RUNTIME_ERROR, "Tensor list must have at least one tensor.");
+        if (counted && spread) RUSH_CHECK(len == n, RUSH_RUNTIME_ERROR, "Expected length of scalars to match input of length %u but got %u instead.", n, len);
+        if (counted && (in[k].kind != RUSH_V_TENSORS || !len)) RUSH_CHECK(len == n, RUSH_RUNTIME_ERROR, "Tensor list must have same number of elements as scalar list.");
         if (counted) RUSH_CHECK(len == n, RUSH_RUNTIME_ERROR, "Tensor lists must have the same number of tensors, got %u and %u", n, len);
         n = len;
         counted = true;

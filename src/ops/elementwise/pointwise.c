@@ -391,7 +391,7 @@ static int check_row(const rush_pw_row *row, const rush_value *in, const rush_va
     case RUSH_PW_addcdiv:
         RUSH_CHECK(x[1].kind != RUSH_V_TENSOR || x[2].kind != RUSH_V_TENSOR || rush_dtypes[x[1].t->dtype].category >= 2 ||
                        rush_dtypes[x[2].t->dtype].category >= 2,
-                   RUSH_RUNTIME_ERROR, "Integer division with addcdiv is not supported: it would have to be a true division. Use "
+                   RUSH_RUNTIME_ERROR, "Integer division with addcdiv is no longer supported: it would have to be a true division. Use "
                                        "(input + value * torch.trunc(tensor1 / tensor2)).to(input.dtype), or floating tensors.");
         return 0;
     case RUSH_PW_hardtanh:

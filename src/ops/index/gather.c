@@ -380,8 +380,8 @@ static void scatter_reduce_cpu(const rush_op *op, const rush_value *in, rush_val
     if (plain != to) rush_copy_into(to, plain);
 }
 
-/* Derivatives of the product: every factor sees the product of the others. Where one factor alone is zero, this is worked
- * out without it; where two are, all gradients but none are zero and need no care. */
+/* Derivatives of the product: every factor sees the product of the others. Where one factor alone is zero, or two are, this is
+ * worked out without them; of two each sees the other, so that the second derivative is right; where more are zero, it is zero. */
 static void prod_grad(rush_grads *s, rush_tensor **gself, rush_tensor **gsrc)
 {
     rush_tensor *g = s->g[0], *self = s->in[0].t, *src = s->in[3].t, *result = s->out[0].t;
@@ -394,11 +394,13 @@ static void prod_grad(rush_grads *s, rush_tensor **gself, rush_tensor **gsrc)
         rush_tensor *is_zero = eq(src, (int64_t)0);
         rush_tensor *zeros = T("gather", V(T("scatter_add", V(T("new_zeros", V(self), rush_v_ints(self->size, self->ndim))), dim, index,
                                               V(to_dtype(is_zero, src->dtype)))), dim, index);
-        rush_tensor *single = logical_and(is_zero, eq(zeros, (int64_t)1));
-        rush_tensor *filled = T("masked_fill.Scalar", V(src), V(single), V((int64_t)1));
-        rush_tensor *rest = T("gather", V(T("scatter_reduce.two", V(self), dim, index, V(filled), V("prod"), include)), dim, index);
+        rush_tensor *pair = logical_and(is_zero, eq(zeros, (int64_t)2)), *few = logical_and(is_zero, T("le.Scalar", V(zeros), V((int64_t)2)));
+        rush_tensor *filled = T("masked_fill.Scalar", V(src), V(few), V((int64_t)1)), *two = mul(src, to_dtype(pair, src->dtype));
+        rush_tensor *sum = T("scatter_add", V(T("new_zeros", V(self), rush_v_ints(self->size, self->ndim))), dim, index, V(two));
+        rush_tensor *other = where(pair, sub(T("gather", V(sum), dim, index), src), ones_like(src));
+        rush_tensor *rest = mul(other, T("gather", V(T("scatter_reduce.two", V(self), dim, index, V(filled), V("prod"), include)), dim, index));
         rush_tensor *others = div_(T("gather", V(mul(g, result)), dim, index), T("masked_fill.Scalar", V(src), V(is_zero), V((int64_t)1)));
-        *gsrc = where(single, mul(T("gather", V(g), dim, index), rest), others);
+        *gsrc = where(few, mul(T("gather", V(g), dim, index), rest), others);
     }
 }
 

@@ -310,12 +310,14 @@ static void index_reduce_grad(rush_grads *s)
         gself = mul(g, T("index_reduce", V(ones_like(self)), dim, index, V(source), V("prod"), V(true)));
         rush_tensor *is_zero = eq(source, (int64_t)0), *zeros = T("new_zeros", V(source), rush_v_ints(self->size, self->ndim));
         rush_tensor *count = T("index_select", V(T("index_add", V(zeros), dim, index, V(to_dtype(is_zero, source->dtype)))), dim, index);
-        rush_tensor *single = logical_and(is_zero, eq(count, (int64_t)1));
-        rush_tensor *filled = T("masked_fill.Scalar", V(source), V(single), V((int64_t)1));
-        rush_tensor *rest = T("index_select", V(T("index_reduce", V(self), dim, index, V(filled), V("prod"), V(include))), dim, index);
+        rush_tensor *pair = logical_and(is_zero, eq(count, (int64_t)2)), *few = logical_and(is_zero, T("le.Scalar", V(count), V((int64_t)2)));
+        rush_tensor *filled = T("masked_fill.Scalar", V(source), V(few), V((int64_t)1)), *two = mul(source, to_dtype(pair, source->dtype));
+        rush_tensor *sum = T("index_select", V(T("index_add", V(zeros), dim, index, V(two))), dim, index);
+        rush_tensor *other = where(pair, sub(sum, source), ones_like(source));
+        rush_tensor *rest = mul(other, T("index_select", V(T("index_reduce", V(self), dim, index, V(filled), V("prod"), V(include))), dim, index));
         rush_tensor *others = div_(T("index_select", V(mul(g, result)), dim, index),
                                    T("masked_fill.Scalar", V(source), V(is_zero), V((int64_t)1)));
-        gsource = where(single, mul(T("index_select", V(g), dim, index), rest), others);
+        gsource = where(few, mul(T("index_select", V(g), dim, index), rest), others);
     } else if (how == MEAN) {
         rush_tensor *n = include ? ones_like(g) : T("new_zeros", V(g), rush_v_ints(g->size, g->ndim));
         n = T("index_add", V(n), dim, index, V(T("new_ones", V(g), rush_v_ints(source->size, source->ndim))));

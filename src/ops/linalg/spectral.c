@@ -117,7 +117,7 @@ static void eig_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     rush_tensor *work = rush_out_matrix(room, 0, a, a->dtype, n, n);
     if (!work || rush_copy_into(work, a) || !n) return;
     if (!rush_all_finite(work)) {
-        rush_fail(RUSH_RUNTIME_ERROR, "input tensor should not contain infs or NaNs.");
+        rush_fail(RUSH_RUNTIME_ERROR, "torch.linalg.eig: input tensor should not contain infs or NaNs.");
         return;
     }
     for (int64_t b = 0; b < rush_batches(a); ++b) {

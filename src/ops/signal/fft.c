@@ -544,13 +544,14 @@ static int resolve(rush_tensor *x, rush_value s, rush_value dim, int64_t *dims, 
     return n;
 }
 
-static rush_tensor *transform(enum kind kind, rush_tensor *x, rush_value s, rush_value dim, rush_value norm)
+static rush_tensor *transform(enum kind kind, bool one, rush_tensor *x, rush_value s, rush_value dim, rush_value norm)
 {
     int64_t dims[RUSH_MAXDIM], sizes[RUSH_MAXDIM];
     int n = resolve(x, s, dim, dims, sizes);
     if (n < 0) return NULL;
     bool to_real = kind == IRFFT || kind == HFFT, from_real = kind == RFFT || kind == IHFFT;
-    RUSH_CHECK_NULL(!from_real || !rush_dtype_is_complex(x->dtype), RUSH_RUNTIME_ERROR, "Expected a real input tensor to FFT, got %s", rush_dtype_name(x->dtype));
+    RUSH_CHECK_NULL(!from_real || !rush_dtype_is_complex(x->dtype), RUSH_RUNTIME_ERROR, "%sfft%s expects a real%s input tensor, but got %s",
+                    kind == RFFT ? "r" : "ih", one ? "" : "n", one ? "" : "-valued", rush_dtype_word(x->dtype));
     RUSH_CHECK_NULL(n > 0 || kind == FFT || kind == IFFT, RUSH_RUNTIME_ERROR, "must transform at least one axis");
     RUSH_CHECK_NULL(x->ndim > 0 || n == 0, RUSH_INDEX_ERROR, "Dimension specified as -1 but tensor has no dimensions");
     x = promoted(x, !from_real);
@@ -588,10 +589,10 @@ static int one_dim(enum kind kind, const rush_value *in, rush_value *out)
 {
     rush_value n = HAS(in[1]) ? INTS(in[1].i) : RUSH_NONE;
     RUSH_CHECK(!HAS(in[1]) || in[1].i > 0, RUSH_RUNTIME_ERROR, "Invalid number of data points (%lld) specified", (long long)in[1].i);
-    return rush_result(out, transform(kind, in[0].t, n, INTS(in[2].i), in[3]));
+    return rush_result(out, transform(kind, true, in[0].t, n, INTS(in[2].i), in[3]));
 }
 
-static int many_dims(enum kind kind, const rush_value *in, rush_value *out) { return rush_result(out, transform(kind, in[0].t, in[1], in[2], in[3])); }
+static int many_dims(enum kind kind, const rush_value *in, rush_value *out) { return rush_result(out, transform(kind, false, in[0].t, in[1], in[2], in[3])); }
 
 #define KIND(name, KIND)                                                                                      \
     static int name##_run(const rush_op *op, const rush_value *in, rush_value *out) { return one_dim(KIND, in, out); }           \
@@ -661,6 +662,8 @@ static int stft_run(const rush_op *op, const rush_value *in, rush_value *out)
     bool complex = rush_dtype_is_complex(x->dtype) || (window && rush_dtype_is_complex(window->dtype));
     bool one = HAS(in[8]) ? in[8].i : !complex, as_complex = HAS(in[9]) ? in[9].i : complex;
     RUSH_CHECK(HAS(in[9]) || complex, RUSH_RUNTIME_ERROR, "stft requires the return_complex parameter be given for real inputs");
+    if (!as_complex && !complex)
+        RUSH_WARN_ONCE("stft with return_complex=False is deprecated: torch.view_as_real of the complex result is what it returns.");
     RUSH_CHECK(rush_dtypes[x->dtype].category >= 2, RUSH_RUNTIME_ERROR, "expected a tensor of floating point or complex values");
     RUSH_CHECK(x->ndim == 1 || x->ndim == 2, RUSH_RUNTIME_ERROR, "expected a 1D or 2D tensor");
     RUSH_CHECK(n > 0, RUSH_RUNTIME_ERROR, "expected 0 < n_fft < %lld, but got n_fft=%lld", (long long)x->size[x->ndim - 1], (long long)n);
@@ -763,6 +766,8 @@ static int istft_run(const rush_op *op, const rush_value *in, rush_value *out)
     rush_tensor *smallest = weight ? T("amin", V(abs_(weight))) : NULL;
     if (!smallest || TN(out, "_assert_async.msg", V(gt(smallest, 1e-11)), V("window overlap add min: 1"))) return -1;
     y = div_(y, weight);
+    if (have < end)
+        RUSH_WARN_ONCE("The length of signal is shorter than the length parameter. Zeros are padded to its end: look at center and hop_length.");
     if (have < end && y) y = T("constant_pad_nd", V(y), INTS(0, end - have), V(0));
     return rush_result(out, single && y ? squeeze(y, 0) : y);
 }
