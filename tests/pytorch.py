@@ -23,11 +23,15 @@ MENTIONED = {
     "torch._C": "_get_custom_class_python_wrapper _SchemaArgument _SchemaInfo _enter_dual_level _exit_dual_level",
     "torch._C._functorch": "reshape_dim_into reshape_dim_outof _add_batch_dim _remove_batch_dim current_level dlevel _assert_wrapped_functional _func_decrement_nesting "
                            "_func_increment_nesting _grad_decrement_nesting _grad_increment_nesting _jvp_decrement_nesting _propagate_functional_input_mutation "
-                           "_unwrap_functional_tensor _wrap_for_grad _wrap_functional_tensor get_inplace_requires_grad_allowed set_inplace_requires_grad_allowed",
+                           "_unwrap_functional_tensor _wrap_for_grad _wrap_functional_tensor get_inplace_requires_grad_allowed set_inplace_requires_grad_allowed "
+                           "get_single_level_autograd_function_allowed set_single_level_autograd_function_allowed",
     "torch._dynamo.utils": "LazyString clone_input",
     "torch._export.utils": "_maybe_find_pre_dispatch_tf_mode_for_export",
-    "torch._functorch.vmap": "restore_vmap",
+    "torch._functorch.vmap": "restore_vmap _check_out_dims_is_int_or_int_pytree",
     "torch._guards": "CompileId",
+    "torch._library.infer_schema": "tuple_to_list",
+    "torch.fx.experimental.const_fold": "FoldedGraphModule",
+    "torch.fx.tensor_type": "is_consistent is_more_precise",
     "torch._jit_internal": "_get_model_id",
     "torch._subclasses": "CrossRefFakeMode",
     "torch._subclasses.meta_utils": "assert_metadata_eq",
@@ -46,8 +50,8 @@ MENTIONED = {
 }
 # Modules of which only names are mentioned.
 HOLLOW = ("torch._refs torch._refs.nn torch._refs.nn.functional torch._refs.special torch._refs.linalg torch._refs.fft torch._refs._conversions torch._refs.signal "
-          "torch._prims torch._prims.executor torch._prims.context torch._prims_common.wrappers torch._export.wrappers torch.jit._logging torch._C._lazy "
-          "torch._C._lazy_ts_backend torch._C._profiler torch._C._jit_tree_views torch.utils.tensorboard._convert_np torch.utils.tensorboard._pytorch_graph "
+          "torch._prims torch._prims.executor torch._prims.context torch._prims_common.wrappers torch._export.wrappers torch.jit._logging torch._C._lazy torch._functorch.predispatch torch._functorch.apis torch._functorch.eager_transforms torch._functorch.autograd_function torch._functorch.utils "
+          "torch._C._lazy_ts_backend torch._C._profiler torch._C._jit_tree_views torch.backends._nnapi.prepare torch.backends._nnapi.serializer torch._awaits torch.utils.tensorboard._convert_np torch.utils.tensorboard._pytorch_graph "
           "torch.utils.tensorboard._utils functorch.experimental.control_flow").split()
 # What the files of an older release import and 2.13 has no longer, for both sides.
 OF_OLD = {
@@ -135,12 +139,15 @@ def prepare(torch):
     give("torch._C", {"_TorchFunctionState": states, "_get_torch_function_state": lambda: states.ENABLED, "_set_torch_function_state": lambda state: None,
                       "_get_all_dtypes": lambda: list(abbreviations.dtype_abbrs), "_ConvBackend": _Members(), "_SchemaArgType": _Members(),
                       **{name: mentioned(name) for name in ("_DisablePythonDispatcher", "_EnablePythonDispatcher", "_EnablePreDispatch")}})
+    give("torch._C", {"_debug_only_are_vmap_fallback_warnings_enabled": lambda: False, "_debug_only_display_vmap_fallback_warnings": lambda on: None})
+    give("torch._C._functorch", {"TransformType": _Members(), "peek_interpreter_stack": lambda: None, "_is_vmap_fallback_enabled": lambda: True, "_set_vmap_fallback_enabled": lambda on: None})
     give("torch._utils_internal", {"get_writable_path": lambda path: path, "get_file_path": os.path.join, "get_file_path_2": lambda *parts: parts[-1]})
     give("torch._inductor.utils", {"GPU_TYPES": ["cuda", "mps", "xpu", "mtia"]})
     give("torch._utils", {"_is_privateuse1_backend_available": lambda: False})
     give("torch.fx.experimental.symbolic_shapes", {"is_nested_int": lambda size: False})
     give("torch.backends", {"python_native": types.SimpleNamespace(available_dsls=[])})
     give("torch", {"_nnpack_available": lambda: False, "_running_with_deploy": lambda: False})
+    torch.ops.aten._new_zeros_with_same_feature_meta = mentioned("_new_zeros_with_same_feature_meta")
     torch._foreach_zero = torch._foreach_copy = None  # only in place in PyTorch, which its lists of operations rely on
     torch.cuda.jiterator = types.SimpleNamespace(_create_jit_fn=lambda code, **options: lambda *args: None, _create_multi_output_jit_fn=lambda code, **options: lambda *args: None)
     for name in ("torch.ao.nn.qat.modules", "torch.ao.nn.quantized.modules", "torch.ao.nn.quantizable.modules", "torch.testing._utils"):

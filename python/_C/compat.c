@@ -6,6 +6,7 @@
 /* ---- the engine as an object ---- */
 
 static _Thread_local int depth;           /* backward calls of this thread that are running */
+static _Thread_local int64_t task = -1;   /* the number of the innermost, which no other has */
 static _Thread_local int partial;         /* of them those that go to some inputs only */
 static _Thread_local PyObject *callbacks; /* to run at the end of the outermost */
 
@@ -21,22 +22,27 @@ static int run_callbacks(void)
     return r ? 0 : -1;
 }
 
-void py_backward_begins(bool to_inputs)
+int64_t py_backward_begins(bool to_inputs)
 {
+    static atomic_llong tasks;
+    int64_t outer = task;
     ++depth;
     partial += to_inputs;
+    task = atomic_fetch_add(&tasks, 1);
+    return outer;
 }
 
 int py_backward_depth(void) { return depth; }
 
 /* 0, or -1 when a callback of the end failed. */
-int py_backward_ends(bool to_inputs, bool failed)
+int py_backward_ends(int64_t outer, bool to_inputs, bool failed)
 {
     partial -= to_inputs;
     int late = 0;
     if (depth == 1 && failed) Py_CLEAR(callbacks);
     else if (depth == 1) late = run_callbacks();
     --depth;
+    task = outer;
     return late;
 }
 
@@ -71,7 +77,7 @@ static PyTypeObject type_engine = {
     .tp_doc = "What runs backward.",
 };
 
-static PyObject *graph_task(PyObject *module, PyObject *unused) { return PyLong_FromLong(depth - 1); }
+static PyObject *graph_task(PyObject *module, PyObject *unused) { return PyLong_FromLongLong(task); }
 
 /* Will the running backward come to this node? */
 static PyObject *will_execute(PyObject *module, PyObject *x)

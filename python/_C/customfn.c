@@ -176,14 +176,22 @@ static int as_tuple(PyObject **slot)
 static PyObject *attach(context *x, PyObject *args, PyObject *out, int i, unsigned as_view)
 {
     if (!py_is_tensor(out)) return py_ref(out);
-    rush_tensor *t = py_tensor_of(out);
-    unsigned how = (contains(x->dirty, out) ? RUSH_RESULT_DIRTY : 0) | (contains(args, out) ? RUSH_RESULT_INPUT : 0) |
-                   (contains(x->non_differentiable, out) ? RUSH_RESULT_NO_GRAD : 0);
-    rush_tensor *result = rush_node_attach(x->node, i, t, how, as_view);
-    if (!result) return py_raise();
-    if (result == t) return py_ref(out);
-    bool recorded = result->ag && result->ag->fn == x->node && x->node;
-    return Py_TYPE(out) == py_Tensor || !recorded ? py_wrap(result) : py_wrap_as(Py_TYPE(out), result);
+    bool dirty = contains(x->dirty, out), input = contains(args, out);
+    PyObject *alias = NULL;
+    if (input && !dirty && py_overrides_function(out) && (x->node || !rush_wants_grad(py_tensor_of(out)))) { /* a subclass says itself what its alias is */
+        uint32_t mode = rush_now.mode;
+        rush_now.mode |= RUSH_MODE_NO_GRAD;
+        alias = PyObject_CallMethod(out, "view_as", "O", out);
+        rush_now.mode = mode;
+        if (!alias) return NULL;
+        if (!py_is_tensor(alias)) return alias;
+    }
+    PyObject *given = alias ? alias : out;
+    unsigned how = (dirty ? RUSH_RESULT_DIRTY : 0) | (input && !alias ? RUSH_RESULT_INPUT : 0) | (contains(x->non_differentiable, out) ? RUSH_RESULT_NO_GRAD : 0);
+    rush_tensor *result = rush_node_attach(x->node, i, py_tensor_of(given), how, as_view);
+    PyObject *made = !result ? py_raise() : result == py_tensor_of(given) ? py_ref(given) : py_wrap(result);
+    Py_XDECREF(alias);
+    return made;
 }
 
 static int are_tensors(PyObject *tuple, bool or_none, PyObject *error, const char *wrong)

@@ -43,7 +43,7 @@ typedef struct request {
 static int run_here(const request *r)
 {
     bool to_inputs = r->inputs != NULL;
-    py_backward_begins(to_inputs);
+    int64_t outer = py_backward_begins(to_inputs);
     PyThreadState *thread = PyEval_SaveThread();
     rush_tensor **g = r->grads->n ? r->grads->t : NULL;
     int n = r->roots->n, failed;
@@ -51,7 +51,7 @@ static int run_here(const request *r)
     else if (!r->out) failed = rush_backward_into(n, r->roots->t, g, r->inputs->n, r->inputs->t, r->retain, r->graph);
     else failed = rush_grad_of(n, r->roots->t, g, r->inputs->n, r->inputs->t, r->out, r->retain, r->graph, r->unused);
     PyEval_RestoreThread(thread);
-    int late = py_backward_ends(to_inputs, failed);
+    int late = py_backward_ends(outer, to_inputs, failed);
     return failed ? py_raise_int() : late;
 }
 

@@ -216,9 +216,9 @@ rush_node *py_node_behind(PyObject *);           /* of a grad_fn object; NULL wi
 PyObject *py_input_metadata(rush_node *);        /* shapes and dtypes of a node's results: a list */
 rush_node *py_context_node(PyObject *);          /* of a custom function's context */
 PyObject *py_run_backward(PyObject *module, PyObject *const *args, Py_ssize_t n);
-void py_backward_begins(bool to_inputs);
+int64_t py_backward_begins(bool to_inputs); /* the task that is outside of it, for the end */
 int py_backward_depth(void); /* how many are running inside of one another in this thread */
-int py_backward_ends(bool to_inputs, bool failed);
+int py_backward_ends(int64_t outer, bool to_inputs, bool failed);
 bool py_saved_hooks_disabled(void);              /* true and an exception */
 bool py_saved_hooks_pushed(void);                /* is some pair of hooks open? */
 PyObject *py_node_register(rush_node *, PyObject *f, bool pre); /* a hook; its handle */

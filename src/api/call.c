@@ -84,13 +84,14 @@ static inline bool elsewhere(const survey *s, const rush_op *op, const rush_tens
 static int check_out(survey *s, const rush_op *op, const rush_value *in, const rush_value *out)
 {
     for (int i = 0; i < op->nout; ++i) {
-        const rush_tensor *to = T_(out[i]);
+        rush_tensor *to = T_(out[i]);
         if (!to) continue;
         s->special |= to->layout | (to->flags & (RUSH_T_WATCHED | RUSH_T_HISTORY_BELOW));
         if (elsewhere(s, op, to)) return two_devices(s->first, to);
         if (rush_given_asked(op, in, to)) return -1;
         RUSH_CHECK(rush_now.mode & RUSH_MODE_NO_GRAD || !(s->wants_grad || rush_wants_grad(to)), RUSH_RUNTIME_ERROR,
                    "functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.");
+        if (rush_inplace_check(to, false)) return -1;
     }
     return 0;
 }

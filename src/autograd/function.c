@@ -81,6 +81,7 @@ rush_tensor *rush_node_attach(rush_node *node, int i, rush_tensor *t, unsigned h
     if (!node || rush_dtypes[t->dtype].category < 2 || how & RUSH_RESULT_NO_GRAD) {
         if (dirty) rush_version_bump(t);
         if (!input && t->ag && !t->ag->fn) t->ag->requires_grad = false;
+        if (!input && t->base && !(rush_now.mode & (RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE))) t->flags = (uint16_t)((t->flags & ~RUSH_T_APART) | as_view);
         if (!input || (dirty && !rush_wants_grad(t))) return t;
         rush_tensor *apart = rush_tensor_detach(t); /* what was given comes back as another tensor */
         if (apart && !rush_wants_grad(t)) rush_view_link(apart, t, as_view);

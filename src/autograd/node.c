@@ -368,10 +368,9 @@ RUSH_HOT static __attribute__((noinline)) void link_unseen(rush_tensor *view, ru
     if (rush_now.mode & RUSH_MODE_INFERENCE) how = RUSH_T_INFERENCE_VIEW;
     else if (rush_now.mode & RUSH_MODE_NO_GRAD) how = RUSH_T_NO_GRAD_VIEW;
     bool unseen = how & (RUSH_T_INFERENCE_VIEW | RUSH_T_NO_GRAD_VIEW);
-    if (unseen && !wants(base->ag) && !wants(of->ag)) return;
     view->flags |= (uint16_t)how;
     view->base = rush_keep(base);
-    if (unseen && rush_autograd_of(view)) view->ag->view_version = rush_version_of(view);
+    if (unseen && (wants(base->ag) || wants(of->ag)) && rush_autograd_of(view)) view->ag->view_version = rush_version_of(view);
 }
 
 static inline void link(rush_tensor *view, rush_tensor *of, unsigned how)

@@ -16,6 +16,7 @@ __all__ = ["UnpackedDualTensor", "enter_dual_level", "exit_dual_level", "make_du
 _current_level = -1
 _outer_grad = []  # whether gradients were recorded outside of the level: inside they are, for tangents under no_grad, too
 _duals = []  # of the level that is open: (the tensor that was recorded, its tangent, the dual, whether the tensor had a graph)
+_fresh = {}  # of duals, by id(): the node that made them, which they have until they are changed in place
 
 
 def enter_dual_level():
@@ -43,6 +44,7 @@ def exit_dual_level(*, level=None):
         if not behind:
             dual.detach_()
     _duals.clear()
+    _fresh.clear()
     _current_level = level - 1
     _functorch.forward[0] -= 1
     torch.set_grad_enabled(_outer_grad.pop())
@@ -80,6 +82,7 @@ def make_dual(tensor, tangent, *, level=None):
         source = _Recorded.apply(tensor) if tensor.requires_grad else tensor.detach().requires_grad_()
         dual = _Recorded.apply(source)
     _duals.append((source, tangent, dual, tensor.requires_grad))
+    _fresh[id(dual)] = dual.grad_fn
     return dual
 
 
@@ -117,6 +120,9 @@ def unpack_dual(tensor, *, level=None):
     level = _current_level if level is None else level
     if level < 0:
         return UnpackedDualTensor(tensor, None)
+    for *_, given, dual, behind in _duals:
+        if dual is tensor and dual.grad_fn is _fresh[id(dual)]:
+            return UnpackedDualTensor(tensor if behind and _outer_grad[-1] else tensor.detach(), given)
     tangent, own = _pushed(tensor)
     if tangent is None:
         return UnpackedDualTensor(tensor, None)

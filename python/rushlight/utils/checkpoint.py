@@ -162,6 +162,7 @@ class _Frame:
     def __init__(self, run, circumstances, contexts, check, early_stop, debug):
         self.run, self.circumstances, self.contexts, self.check, self.early_stop = run, circumstances, contexts, check, early_stop
         self.count, self.kinds, self.held = 0, [], None
+        self.complete = False  # the first run has ended: a gradient within it makes the run again before that
         self.first, self.second = (_Calls(), _Calls()) if debug else (contextlib.nullcontext(), contextlib.nullcontext())
 
     def pack(self, tensor):
@@ -176,7 +177,8 @@ class _Frame:
             except CheckpointError as error:
                 if not isinstance(self.first, _Calls):
                     raise
-                raise CheckpointError("%s\nThe first run of the segment called\n%sand the second\n%s" % (error, self.first, self.second)) from error
+                raise CheckpointError("%s\nYou are seeing this error because you passed `debug=True` to checkpoint. The first run of the segment called\n%sand the "
+                                      "second\n%s" % (error, self.first, self.second)) from error
         if number not in self.held:
             raise CheckpointError("torch.utils.checkpoint: trying to backward through the same buffers a second time, or the second run of the segment "
                                   f"saved {len(self.held)} tensors where the first saved {self.count}")
@@ -191,7 +193,7 @@ class _Frame:
                 raise CheckpointError(f"torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the "
                                       f"forward pass: tensor {number} was {tuple(self.kinds[number][0])} {self.kinds[number][1]}, "
                                       f"now {tuple(tensor.shape)} {tensor.dtype}")
-            if number >= self.count and self.check:
+            if number >= self.count and self.check and self.complete:
                 raise CheckpointError("torch.utils.checkpoint: trying to save more tensors during recomputation than during the original forward pass.")
             made[number] = tensor.detach() if tensor.requires_grad else tensor
             if self.early_stop and len(made) == self.count:
@@ -200,7 +202,7 @@ class _Frame:
         with contextlib.suppress(_AllMade), torch.enable_grad(), self.circumstances.again(), self.contexts[1], self.second, \
                 torch.autograd.graph.saved_tensors_hooks(keep, lambda number: made[number]):
             self.run()
-        if len(made) != self.count and self.check:
+        if len(made) != self.count and self.check and self.complete:
             raise CheckpointError("torch.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation.\n"
                                   f"Number of tensors saved during forward: {self.count}\nNumber of tensors saved during recomputation: {len(made)}")
         self.held = made
@@ -229,7 +231,9 @@ def checkpoint(function, *args, use_reentrant=None, context_fn=noop_context_fn, 
     frame = _Frame(lambda: function(*args, **kwargs), _Circumstances(preserve_rng_state, (args, kwargs)), contexts, determinism_check != "none",
                    early_stop if _early_stop is None else _early_stop, debug if _debug is None else _debug)
     with torch.autograd.graph.saved_tensors_hooks(frame.pack, frame.unpack), contexts[0], frame.first:
-        return function(*args, **kwargs)
+        out = function(*args, **kwargs)
+    frame.complete = True
+    return out
 
 
 def checkpoint_sequential(functions, segments, input, use_reentrant=None, preserve_rng_state=True, **kwargs):

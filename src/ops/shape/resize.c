@@ -75,6 +75,7 @@ static int resized(rush_tensor *self, int n, const int64_t *size, rush_value for
 {
     RUSH_CHECK(rush_now.mode & RUSH_MODE_NO_GRAD || !rush_wants_grad(self), RUSH_RUNTIME_ERROR, "cannot resize variables that require grad");
     size_t before = self->storage ? self->storage->nbytes : 0;
+    bool same = self->ndim == n && !memcmp(self->size, size, sizeof *size * (size_t)n);
     if (rush_tensor_resize(self, n, size)) return -1;
     if (self->storage && self->storage->nbytes > before) {
         size_t each = rush_dtypes[self->dtype].size, from = (before + each - 1) / each, to = self->storage->nbytes / each;
@@ -90,13 +91,13 @@ static int resized(rush_tensor *self, int n, const int64_t *size, rush_value for
         rush_strides_for((int)I_(format), n, size, stride);
         if (rush_tensor_reshape_inplace(self, n, size, stride, self->offset)) return -1;
     }
-    rush_version_bump(self);
+    if (!same) rush_version_bump(self);
     return 0;
 }
 
 static int may_resize(const rush_tensor *self)
 {
-    RUSH_CHECK(!rush_wants_grad(self), RUSH_RUNTIME_ERROR, "cannot resize variables that require grad");
+    RUSH_CHECK(rush_now.mode & RUSH_MODE_INFERENCE || !rush_wants_grad(self), RUSH_RUNTIME_ERROR, "cannot resize variables that require grad");
     return 0;
 }
 
