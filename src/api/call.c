@@ -189,7 +189,7 @@ static inline __attribute__((always_inline)) int enter(rush_form form, const rus
     if (RUSH_UNLIKELY(!op || (!out && op->nout) || (!in && op->nargs))) return rush_fail(RUSH_TYPE_ERROR, op ? "a call without values or without room for results" : "there is no such operation");
     survey s = {0};
     int wrong = survey_args(&s, op, in);
-    if (RUSH_UNLIKELY(wrong)) return wrong > 0 ? rush_call_with_floats(form, op, in, out) : -1;
+    if (RUSH_UNLIKELY(wrong)) return wrong > 0 ? rush_call_fitted(form, op, in, out) : -1;
     const rush_op *caller = rush_now.op;
     size_t mark = rush_now.nparked;
     rush_now.op = op;

@@ -36,7 +36,7 @@ static inline int see(survey *s, const rush_op *op, const rush_tensor *t)
     return 0;
 }
 
-/* Are the arguments of the kinds that the schema asks for, and what do the tensors among them say? 1: an integer stands for a float. */
+/* Are the arguments of the kinds that the schema asks for, and what do the tensors among them say? 1: what rush_call_fitted() makes fit. */
 static inline __attribute__((always_inline)) int survey_args(survey *s, const rush_op *op, const rush_value *in)
 {
     const rush_arg *a = op->args;
@@ -52,7 +52,7 @@ static inline __attribute__((always_inline)) int survey_args(survey *s, const ru
                 if (v->tensors[k] && see(s, op, v->tensors[k])) return -1;
         }
     }
-    return 0;
+    return RUSH_UNLIKELY(!s->first) && rush_numbers_only(op, in);
 }
 
 #endif

@@ -296,4 +296,26 @@ static rush_op op_pictures = {
     .run = pictures_run, .flags = RUSH_NO_GRAD | RUSH_WHOLE | RUSH_TAKES_TEXT,
 };
 
-RUSH_FAMILY(picture, &op_pictures, &op_decode_image, &op_decode_png, &op_decode_jpeg, &op_encode_png, &op_encode_jpeg, &op_read_file, &op_write_file)
+/* torchvision's forms for lists on a GPU: the host does it, between two copies. */
+static rush_tensor *moved(rush_tensor *t, rush_device d) { return t ? T("_to_copy", V(t), RUSH_NONE, RUSH_NONE, ((rush_value){.kind = RUSH_V_DEVICE, .device = d})) : NULL; }
+
+static int jpegs_run(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const bool decodes = op->nargs == 3;
+    rush_tensor **list = rush_out_list(out, 0, in[0].n);
+    if (!list) return -1;
+    for (uint32_t i = 0; i < in[0].n; ++i) {
+        rush_tensor *from = moved(in[0].tensors[i], (rush_device){RUSH_CPU, -1});
+        if (!from) return -1;
+        list[i] = moved(decodes ? T("image::decode_jpeg", V(from), in[1]) : T("image::encode_jpeg", V(from), in[1]), decodes ? in[2].device : in[0].tensors[i]->device);
+        if (!list[i]) return -1;
+    }
+    return 0;
+}
+
+static rush_op op_encode_jpegs = {
+    .schema = "image::encode_jpegs_cuda(Tensor[] images, int quality) -> Tensor[]", .doc = "encode_jpeg() of each, where it lies.", .run = jpegs_run, .flags = RUSH_NO_GRAD};
+static rush_op op_decode_jpegs = {
+    .schema = "image::decode_jpegs_cuda(Tensor[] encoded, int mode, Device device) -> Tensor[]", .doc = "decode_jpeg() of each, to a device.", .run = jpegs_run, .flags = RUSH_NO_GRAD};
+
+RUSH_FAMILY(picture, &op_encode_jpegs, &op_decode_jpegs, &op_pictures, &op_decode_image, &op_decode_png, &op_decode_jpeg, &op_encode_png, &op_encode_jpeg, &op_read_file, &op_write_file)

@@ -19,7 +19,8 @@ uint16_t rush_arg_kinds(const rush_op *op, const rush_arg *a)
         [RUSH_A_TENSOR] = BIT(RUSH_V_TENSORS), [RUSH_A_INT] = BIT(RUSH_V_INTS), [RUSH_A_BOOL] = BIT(RUSH_V_INTS), [RUSH_A_FLOAT] = BIT(RUSH_V_FLOATS),
         [RUSH_A_SCALAR] = BIT(RUSH_V_VALUES), [RUSH_A_NESTED] = 0};
     uint16_t kinds = a->list ? list[a->type] : one[a->type];
-    if (a->type == RUSH_A_TENSOR && !a->list && (op->row || op->flags & RUSH_NUMBERS || !op->shape)) kinds |= NUMBERS; /* composites hand them on */
+    const bool pointwise = op->row && !op->run && op->flags & RUSH_STRIDED_OUT;
+    if (a->type == RUSH_A_TENSOR && !a->list && (pointwise || op->flags & RUSH_NUMBERS)) kinds |= NUMBERS;
     if (a->optional) kinds |= BIT(RUSH_V_NONE);
     return kinds;
 }
@@ -31,21 +32,41 @@ static const char *kind_word(int kind)
     return kind >= 0 && kind < (int)RUSH_COUNT(words) ? words[kind] : "value of an unknown kind";
 }
 
+static bool is_number(const rush_value *v) { return v->kind <= RUSH_V_GENERATOR && NUMBERS >> v->kind & 1; }
+
 int rush_arg_wrong(const rush_op *op, int i, const rush_value *v)
 {
     static const char *const words[] = {"Tensor", "int", "float", "bool", "Number", "str", "dtype", "device", "layout", "memory format", "Generator", "what the schema says"};
     const rush_arg *a = &op->args[i];
-    if (a->type == RUSH_A_FLOAT && !a->list && (v->kind == RUSH_V_INT || v->kind == RUSH_V_BOOL)) return 1; /* rush_call_with_floats() makes it one */
+    /* What rush_call_fitted() makes of it. */
+    if (a->type == RUSH_A_FLOAT && !a->list && (v->kind == RUSH_V_INT || v->kind == RUSH_V_BOOL)) return 1;
+    if (a->type == RUSH_A_TENSOR && !a->list && !op->shape && is_number(v)) return 1;
     return rush_fail(RUSH_TYPE_ERROR, "%s(): argument '%s' (position %d) must be %s%s, not %s", op->base, a->name, i + 1, a->list ? "a list of " : "", words[a->type],
                      kind_word(v->kind));
 }
 
-int rush_call_with_floats(rush_form form, const rush_op *op, const rush_value *in, rush_value *out)
+bool rush_numbers_only(const rush_op *op, const rush_value *in)
+{
+    if (!op->nargs || op->args[0].type != RUSH_A_TENSOR || op->args[0].list || !is_number(&in[0])) return false;
+    for (int i = 1; i < op->nargs; ++i)
+        if (in[i].kind == RUSH_V_TENSOR || in[i].kind == RUSH_V_TENSORS) return false;
+    return true;
+}
+
+/* An integer where a float is asked for is one; a number that a composite gets for a tensor is a tensor of no dimensions, since what the
+ * composite does with it is written for tensors. */
+int rush_call_fitted(rush_form form, const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value values[64];
+    const bool only = rush_numbers_only(op, in);
     for (int i = 0; i < op->nargs; ++i) {
-        bool integer = in[i].kind == RUSH_V_INT || in[i].kind == RUSH_V_BOOL;
-        values[i] = integer && op->args[i].type == RUSH_A_FLOAT ? rush_v_float((double)in[i].i) : in[i];
+        const rush_arg *a = &op->args[i];
+        const bool integer = in[i].kind == RUSH_V_INT || in[i].kind == RUSH_V_BOOL;
+        values[i] = integer && a->type == RUSH_A_FLOAT && !a->list ? rush_v_float((double)in[i].i) : in[i];
+        if (!is_number(&in[i]) || a->list || a->type != RUSH_A_TENSOR || (a->kinds >> in[i].kind & 1 && !(only && i == 0))) continue;
+        rush_tensor *t = rush_tensor_of_number(in[i], true);
+        if (!t) return -1;
+        values[i] = rush_v_tensor(t);
     }
     return form == RUSH_FORM_CALL ? rush_call(op, values, out) : form == RUSH_FORM_OUT ? rush_call_out(op, values, out) : rush_call_inplace(op, values, out);
 }

@@ -217,12 +217,56 @@ static int whole_of(double d, script_value *out)
     return give_int(out, (int64_t)d);
 }
 
+static double degrees(double x) { return x * (180 / M_PI); }
+static double radians(double x) { return x * (M_PI / 180); }
+
+static int pair(script_value first, script_value second, script_value *out)
+{
+    const script_value both[2] = {first, second};
+    return give(out, rush_script_list(SCRIPT_TUPLE, 2, both));
+}
+
+/* Functions of whole numbers, and those that take a float apart, as math has them. */
+FUNCTION(whole_real)
+{
+    const script_value a = c->n ? c->in[0] : SCRIPT_NOTHING, b = c->n > 1 ? c->in[1] : SCRIPT_NOTHING;
+    if (!numbers(c, c->n) || !c->n || c->n > 2 || a.kind == SCRIPT_COMPLEX) NOT_MINE;
+    const double x = rush_script_double(a);
+    if (!strcmp(c->name, "ldexp") && b.kind == SCRIPT_INT) return give_float(out, ldexp(x, (int)RUSH_MAX(RUSH_MIN(b.i, 5000), -5000)));
+    if (!strcmp(c->name, "gcd") && a.kind == SCRIPT_INT && b.kind == SCRIPT_INT) {
+        uint64_t p = (uint64_t)(a.i < 0 ? 0 - (uint64_t)a.i : (uint64_t)a.i), q = (uint64_t)(b.i < 0 ? 0 - (uint64_t)b.i : (uint64_t)b.i);
+        while (q) {
+            const uint64_t rest = p % q;
+            p = q, q = rest;
+        }
+        return give_int(out, (int64_t)p);
+    }
+    if (c->n > 1) NOT_MINE;
+    if (!strcmp(c->name, "frexp")) {
+        int exponent;
+        const double part = frexp(x, &exponent);
+        return pair(script_of_float(part), script_of_int(exponent), out);
+    }
+    if (!strcmp(c->name, "modf")) {
+        double whole;
+        const double part = modf(x, &whole);
+        return pair(script_of_float(part), script_of_float(whole), out);
+    }
+    if (strcmp(c->name, "factorial") || a.kind != SCRIPT_INT) NOT_MINE;
+    RUSH_CHECK(a.i >= 0, RUSH_VALUE_ERROR, "factorial() not defined for negative values");
+    RUSH_CHECK(a.i <= 20, RUSH_OVERFLOW_ERROR, "the factorial of %lld is no 64-bit integer", (long long)a.i);
+    int64_t product = 1;
+    for (int64_t i = 2; i <= a.i; ++i) product *= i;
+    return give_int(out, product);
+}
+
 /* Functions of one or two floats, as math has them. */
 FUNCTION(real)
 {
     static const struct { const char *name; double (*f)(double); } table[] = {
         {"sqrt", sqrt}, {"exp", exp}, {"log1p", log1p}, {"expm1", expm1}, {"log2", log2}, {"log10", log10}, {"sin", sin}, {"cos", cos}, {"tan", tan}, {"asin", asin}, {"acos", acos},
-        {"atan", atan}, {"sinh", sinh}, {"cosh", cosh}, {"tanh", tanh}, {"asinh", asinh}, {"acosh", acosh}, {"atanh", atanh}, {"gamma", tgamma}, {"lgamma", lgamma}, {"erf", erf}, {"erfc", erfc}, {"fabs", fabs}};
+        {"atan", atan}, {"sinh", sinh}, {"cosh", cosh}, {"tanh", tanh}, {"asinh", asinh}, {"acosh", acosh}, {"atanh", atanh}, {"gamma", tgamma}, {"lgamma", lgamma}, {"erf", erf}, {"erfc", erfc}, {"fabs", fabs},
+        {"degrees", degrees}, {"radians", radians}};
     if (!numbers(c, c->n) || !c->n || c->n > 2 || c->in[0].kind == SCRIPT_COMPLEX) NOT_MINE;
     double x = rush_script_double(c->in[0]), y = c->n > 1 ? rush_script_double(c->in[1]) : 0;
     if (!strcmp(c->name, "log")) {
@@ -1217,7 +1261,7 @@ static const struct { const char *name; script_builtin f; } table[] = {
     {"lt", compare}, {"le", compare}, {"gt", compare}, {"ge", compare}, {"neg", negate}, {"abs", absolute}, {"bitwise_not", bit_not}, {"__not__", logical_not},
     {"sqrt", real}, {"exp", real}, {"log", real}, {"log1p", real}, {"expm1", real}, {"log2", real}, {"log10", real}, {"sin", real}, {"cos", real}, {"tan", real}, {"asin", real}, {"acos", real},
     {"atan", real}, {"sinh", real}, {"cosh", real}, {"tanh", real}, {"asinh", real}, {"acosh", real}, {"atanh", real}, {"ceil", real}, {"floor", real}, {"trunc", real}, {"atan2", real},
-    {"fmod", real}, {"copysign", real}, {"hypot", real}, {"isnan", real}, {"isinf", real}, {"isfinite", real}, {"gamma", real}, {"lgamma", real}, {"erf", real}, {"erfc", real}, {"fabs", real},
+    {"fmod", real}, {"copysign", real}, {"hypot", real}, {"isnan", real}, {"isinf", real}, {"isfinite", real}, {"gamma", real}, {"lgamma", real}, {"erf", real}, {"erfc", real}, {"fabs", real}, {"degrees", real}, {"radians", real}, {"factorial", whole_real}, {"gcd", whole_real}, {"frexp", whole_real}, {"modf", whole_real}, {"ldexp", whole_real},
     {"round", rounded}, {"divmod", divmod}, {"gcd", gcd}, {"mathremainder", arithmetic},
     {"int", to_int}, {"Int", to_int}, {"IntImplicit", to_int}, {"float", to_float}, {"Float", to_float}, {"FloatImplicit", to_float}, {"bool", to_bool}, {"Bool", to_bool}, {"complex", to_complex},
     {"Complex", to_complex}, {"str", to_text}, {"Scalar", item}, {"ScalarImplicit", item}, {"item", item}, {"NumToTensor", number_to_tensor}, {"scalar_tensor", number_to_tensor},

@@ -78,6 +78,7 @@ static void wrong_kinds(void **state)
                     in[i] = (rush_value){.kind = (uint8_t)kind, .n = list ? 3 : 0};
                     if (constant && kind != RUSH_V_STRING && kind != RUSH_V_GENERATOR) in[i].i = kind == RUSH_V_DEVICE ? 255 : 777;
                     bool whole = op->args[i].type == RUSH_A_FLOAT && !op->args[i].list && (kind == RUSH_V_INT || kind == RUSH_V_BOOL); /* for a float */
+                    whole |= op->args[i].type == RUSH_A_TENSOR && !op->args[i].list && !op->shape && kind >= RUSH_V_INT && kind <= RUSH_V_COMPLEX; /* for a tensor of a composite */
                     bool takes = whole || (op->args[i].type == RUSH_A_DTYPE && kind == RUSH_V_INT) || (kind <= RUSH_V_GENERATOR && op->args[i].kinds >> kind & 1);
                     bool bad = !takes || list || constant || kind == RUSH_V_TENSOR;
                     int failed = bad ? rush_call(op, in, out) : -1;
@@ -90,6 +91,26 @@ static void wrong_kinds(void **state)
     assert_null(rush_apply(rush_op_find("no such operation"), 0, in));
     assert_non_null(rush_error());
     rush_error_clear();
+}
+
+/* A number in the place of each tensor, then of all: an error or a result. */
+static void numbers_for_tensors(void **state)
+{
+    if (suite_failing()) return;
+    rush_value in[64], out[RUSH_MAXOUT] = {0};
+    for (const rush_op *op = rush_op_first(); op; op = rush_op_next(op))
+        for (int i = 0; i <= op->nargs; i++)
+            rush_scope() {
+                bool any = false;
+                for (int k = 0; k < op->nargs; k++) {
+                    bool here = (k == i || i == op->nargs) && op->args[k].type == RUSH_A_TENSOR && !op->args[k].list;
+                    in[k] = here ? rush_v_float(1.5) : argument(&op->args[k], 2);
+                    any |= here;
+                }
+                int failed = any ? rush_call(op, in, out) : 0;
+                if (failed != (rush_failed() ? -1 : 0)) fail_msg("%s of numbers: %d, %s", op->name, failed, rush_error());
+                rush_error_clear();
+            }
 }
 
 /* ---- with failing allocations ---- */
@@ -164,7 +185,7 @@ static int failing(const char *name)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(share_0), cmocka_unit_test(share_1), cmocka_unit_test(share_2), cmocka_unit_test(share_3), cmocka_unit_test(wrong_kinds), cmocka_unit_test(after_its_scope)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(share_0), cmocka_unit_test(share_1), cmocka_unit_test(share_2), cmocka_unit_test(share_3), cmocka_unit_test(wrong_kinds), cmocka_unit_test(numbers_for_tensors), cmocka_unit_test(after_its_scope)};
     if (argc > 1 && !strcmp(argv[1], "--failing")) return failing(argc > 3 ? argv[3] : "");
     return SUITE(tests);
 }

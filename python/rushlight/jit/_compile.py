@@ -11,6 +11,7 @@ import enum
 import inspect
 import math
 import re
+import types
 import typing
 import warnings
 
@@ -135,6 +136,15 @@ def raw(text):
     return ast.Name(id=text, ctx=ast.Load())
 
 
+def flattened(kinds):
+    """The classes of what isinstance takes: tuples of tuples, unions."""
+    if isinstance(kinds, tuple) or typing.get_origin(kinds) in (typing.Union, types.UnionType):
+        for k in kinds if isinstance(kinds, tuple) else typing.get_args(kinds):
+            yield from flattened(k)
+    else:
+        yield kinds
+
+
 def never_passed(statement):
     """Whether nothing after a statement of the program is reached."""
     if isinstance(statement, ast.If):
@@ -198,10 +208,10 @@ class Compiler:
         return eval(compile(ast.fix_missing_locations(ast.Expression(node)), "<annotation>", "eval"), {**base, **self.fn.__globals__}, closure)
 
     def kinds(self, node):
-        """What isinstance asks for: a class, or a tuple of them."""
+        """What isinstance asks for: classes."""
         if isinstance(node, ast.Attribute) and node.attr == "__class__" and isinstance(self.static(node.value), Mod):
-            return self.static(node.value).owner.python
-        return self.evaluated(node)
+            return (self.static(node.value).owner.python,)
+        return tuple(flattened(self.evaluated(node)))
 
     def type(self, node, at=None):
         try:
@@ -333,8 +343,10 @@ class Compiler:
             if is_own(f.value) and name in _MODES or name == "is_torchdynamo_compiling":
                 return Const(name == "is_scripting")
             if f.value is isinstance and len(node.args) == 2 and self.is_tensor(node.args[0]):
-                kinds = self.kinds(node.args[1])
-                return Const(any(k is torch.Tensor for k in (kinds if isinstance(kinds, tuple) else (kinds,))))
+                return Const(torch.Tensor in self.kinds(node.args[1]))
+            if f.value is isinstance and len(node.args) == 2 and isinstance(node.args[0], ast.Name) and node.args[0].id in self.enums:
+                if not any(isinstance(k, enum.EnumMeta) for k in self.kinds(node.args[1])):
+                    return Const(False)  # its value may be one
             known = [self.static(a) for a in node.args]
             if f.value is isinstance and len(known) == 2 and isinstance(known[0], (Mod, Const)):
                 kinds = self.kinds(node.args[1])
@@ -425,6 +437,8 @@ class Compiler:
 
     def expr_Subscript(self, node):
         of = self.static(node.value)
+        if isinstance(of, Py) and isinstance(of.value, enum.EnumMeta):  # a member by its name
+            return ast.Subscript(ast.Dict([literal(n) for n in of.value.__members__], [literal(m.value) for m in of.value.__members__.values()]), self.expr(node.slice), ast.Load())
         if isinstance(of, Mod) and not of.owner.is_plain:
             raise self.source.error(node, f"'{of.module._get_name()}' can only be indexed with a literal")
         return ast.Subscript(self.expr(node.value), self.expr(self.plain_index(node.slice)), ast.Load())
@@ -910,10 +924,11 @@ class Compiler:
                 made.append(ast.arg("self"))
                 continue
             kind = kinds.get(arg.arg) if kinds is not None else single.get(arg.arg, arg.annotation)
-            text = self.overloaded(arg.arg) or (self.type(kind, arg) if kind is not None else None)
+            text = "Any" if unused else self.overloaded(arg.arg) or (self.type(kind, arg) if kind is not None else None)
             made.append(ast.arg(self.name(arg.arg), raw(text) if text else None))
-            if kind is not None and isinstance(self.evaluated(kind), enum.EnumMeta):
-                self.enums[arg.arg] = self.evaluated(kind)
+            members = [k for k in flattened(self.evaluated(kind)) if k is not type(None)] if kind is not None and not unused else []
+            if len(members) == 1 and isinstance(members[0], enum.EnumMeta):
+                self.enums[arg.arg] = members[0]
             if arg.arg not in self.stores and text in _NUMERIC:
                 self.numbers[arg.arg] = text
             if arg.arg not in self.stores and arg.arg not in defaults:
@@ -959,7 +974,7 @@ def _annotate(c, node):
 
 def _isinstance(c, node):
     kinds = c.kinds(node.args[1])
-    names = [_types.text(k, c.program.class_) if k not in (list, tuple) else k.__name__ for k in (kinds if isinstance(kinds, tuple) else (kinds,))]
+    names = [_types.text(k, c.program.class_) if k not in (list, tuple) else k.__name__ for k in kinds]
     return ast.Call(raw("isinstance"), [c.expr(node.args[0]), raw(names[0] if len(names) == 1 else f"({', '.join(names)})")], [])
 
 

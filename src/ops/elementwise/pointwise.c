@@ -158,7 +158,7 @@ RUSH_HOT int rush_pw_shape_row(rush_pw_id id, const rush_value *x, rush_value *o
 {
     rush_pw_plan plan;
     if (rush_pw_plan_make(&plan, id, x)) return -1;
-    if (RUSH_UNLIKELY(id == RUSH_PW_pow && x[0].kind != RUSH_V_TENSOR)) /* contiguous, however the exponents lie */
+    if (RUSH_UNLIKELY(id == RUSH_PW_pow && x[0].kind != RUSH_V_TENSOR && x[1].kind == RUSH_V_TENSOR)) /* contiguous, however the exponents lie */
         return !rush_out(out, 0, plan.result, x[1].t->device, x[1].t->ndim, x[1].t->size) || !plan.known ? refuse(id, (rush_dtype)plan.common) : 0;
     return rush_pw_result(out, 0, plan.result, rush_pw_rows[id].nx, x) || !plan.known ? refuse(id, (rush_dtype)plan.common) : 0;
 }
@@ -659,7 +659,7 @@ void rush_op_alias(const char *name, const char *of, unsigned method)
         other->open = alias_open;
         other->method = (uint8_t)method;
         other->node = memcpy(schema + room, node, shown);
-        rush_op scratch = {.schema = schema};
+        rush_op scratch = {.schema = schema, .shape = op->shape, .run = op->run, .row = op->row, .flags = op->flags}; /* which say what kinds its arguments take */
         if (rush_schema_read(&scratch)) break;
         other->name = scratch.name;
         other->base = scratch.base;
