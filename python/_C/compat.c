@@ -109,8 +109,6 @@ static PyObject *swap(PyObject *module, PyObject *args)
     PyObject *a, *b;
     if (!PyArg_ParseTuple(args, "O!O!", &py_type_TensorBase, &a, &py_type_TensorBase, &b)) return NULL;
     rush_tensor *ta = py_tensor_of(a), *tb = py_tensor_of(b);
-    if ((ta->refs > 1 && ta->ag && ta->ag->accumulator) || (tb->refs > 1 && tb->ag && tb->ag->accumulator))
-        return PyErr_Format(PyExc_RuntimeError, "Cannot swap tensors that are in a graph: a node still refers to one of them");
     ((py_tensor *)a)->t = tb, tb->py = a;
     ((py_tensor *)b)->t = ta, ta->py = b;
     Py_RETURN_NONE;

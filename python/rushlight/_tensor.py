@@ -334,6 +334,8 @@ class Tensor(_C.TensorBase):
 
     def module_load(self, other, assign=False):
         """How load_state_dict puts `other` in the place of this parameter."""
+        if _C._has_torch_function((self, other)):
+            return _C._handle_torch_function(Tensor.module_load, (self, other), self, other, assign=assign)
         return (other if assign else self.copy_(other)).detach()
 
     def to_sparse_coo(self):

@@ -14,7 +14,8 @@ int rush_view_barred(const rush_tensor *view, bool by_another)
     bool inference = view->flags & RUSH_T_INFERENCE_VIEW;
     const char *mode = inference ? "inference" : "no_grad", *now = inference ? "in normal mode" : "with grad mode enabled", *why = NULL;
     const rush_node *fn = view->ag ? view->ag->fn : NULL;
-    const char *name = fn ? fn->kind->name(fn) : "", *end = strstr(name, "Backward");
+    const char *name = fn ? fn->kind->name(fn) : "", *end = NULL;
+    for (const char *word = name; (word = strstr(word, "Backward")); ++word) end = word;
     char head[256];
     if (view->flags & RUSH_T_MANY_VIEW)
         why = "This view is the output of a function that returns multiple views. Such functions do not allow the output views to be modified "

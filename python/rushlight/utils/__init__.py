@@ -1,5 +1,6 @@
 """Utilities. Submodules are imported when they are first looked at."""
 import importlib as _importlib
+import weakref as _weakref
 
 import rushlight as torch
 
@@ -32,13 +33,27 @@ def set_module(obj, mod):
     obj.__module__ = mod
 
 
+def _swapped(grads):
+    raise RuntimeError("Trying to execute AccumulateGrad node that was poisoned by swap_tensors: a tensor of this graph was swapped since")
+
+
 def swap_tensors(t1, t2):
     """Exchange two tensors: data, attributes and class. All references see the exchange."""
     if t1 is t2:
         return
-    for t in (t1, t2):
+    for name, t in (("t1", t1), ("t2", t2)):
+        if _weakref.getweakrefs(t):
+            raise RuntimeError(f"Cannot swap {name} because it has weakref associated with it")
         if getattr(t, "__slots__", None) and type(t) is not torch.Tensor:
             raise RuntimeError("Cannot swap t1 and t2 if they have different slots")
+    for name, t in (("t1", t1), ("t2", t2)):
+        if t._use_count() > 1:
+            # A leaf that a graph leads to may go, if backward never comes there.
+            node = torch.autograd.graph.get_gradient_edge(t).node if t._use_count() == 2 and t.is_leaf else None
+            if node is None or t._use_count() != 2:
+                raise RuntimeError(f"Expected use_count of {name} to be 1 or 2 with an AccumulateGrad node but got {t._use_count()}: make sure you are not holding "
+                                   "references to the tensor in other places.")
+            node.register_prehook(_swapped)
     torch._C._swap_tensor_impl(t1, t2)
     t1.__class__, t2.__class__ = t2.__class__, t1.__class__
     t1.__dict__, t2.__dict__ = t2.__dict__, t1.__dict__

@@ -14,6 +14,13 @@ enum { X, W, B, MEAN, VAR, TRAINING, MOMENTUM, EPS };
 
 static int64_t channels_of(const rush_tensor *x) { return x->ndim > 1 ? x->size[1] : 0; }
 
+/* Channels last only where x has no holes. */
+static rush_memory_format result_format(const rush_tensor *x)
+{
+    const rush_memory_format last = rush_channels_last(x->ndim);
+    return !rush_contiguous(x) && rush_contiguous_as(x, last) ? last : RUSH_CONTIGUOUS;
+}
+
 static int norm_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     static const char *const name[] = {"input", "weight", "bias", "running_mean", "running_var"};
@@ -31,7 +38,7 @@ static int norm_shape(const rush_op *op, const rush_value *in, rush_value *out)
     RUSH_CHECK(x->ndim >= 2 || (x->ndim && !x->numel), RUSH_RUNTIME_ERROR, "batch_norm needs an input of two or more dims, not of shape %s", rush_shape_of(x));
     RUSH_CHECK(rush_dtype_is_float(x->dtype) && x->dtype <= RUSH_F64, RUSH_NOT_IMPLEMENTED, "\"batch_norm\" not implemented for '%s'",
                rush_dtype_word(x->dtype));
-    if (rush_norm_param_dtype(x, w, &d) || !rush_out_format(out, 0, rush_format_of(x), x, x->dtype, x->ndim, x->size)) return -1;
+    if (rush_norm_param_dtype(x, w, &d) || !rush_out_format(out, 0, result_format(x), x, x->dtype, x->ndim, x->size)) return -1;
     return rush_out_t(out, 1, x, d, 1, in[TRAINING].i ? &c : &none) && rush_out_t(out, 2, x, d, 1, in[TRAINING].i ? &c : &none) ? 0 : -1;
 }
 
@@ -487,6 +494,7 @@ static int update_shape(const rush_op *op, const rush_value *in, rush_value *out
 {
     const rush_tensor *x = in[0].t;
     RUSH_CHECK(x->ndim >= 2 && rush_dtype_is_float(x->dtype), RUSH_RUNTIME_ERROR, "batch_norm_update_stats needs a floating tensor of two or more dims");
+    RUSH_CHECK(x->numel, RUSH_RUNTIME_ERROR, "input tensor must have at least one element, but got input_sizes = %s", rush_shape_of(x));
     int64_t c = x->size[1];
     for (int k = 1; k <= 2; ++k)
         RUSH_CHECK(!HAS(in[k]) || (in[k].t->numel == c && in[k].t->ndim < 2 && rush_dtype_is_float(in[k].t->dtype)), RUSH_RUNTIME_ERROR,

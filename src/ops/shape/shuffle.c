@@ -123,7 +123,7 @@ static int windows_read(windows *w, const rush_value *v)
 static int64_t steps(int64_t size, int64_t kernel, int64_t dilation, int64_t padding, int64_t stride)
 {
     int64_t room = size + 2 * padding - dilation * (kernel - 1) - 1;
-    return room < 0 ? 0 : room / stride + 1;
+    return (room < 0 ? room - stride + 1 : room) / stride + 1; /* rounded down: none, or fewer, where the kernel does not fit */
 }
 
 static int windows_count(windows *w)
@@ -233,6 +233,11 @@ static int col2im_shape(const rush_op *op, const rush_value *in, rush_value *out
     RUSH_CHECK(w.h >= 1 && w.w >= 1, RUSH_RUNTIME_ERROR, "Expected output spatial size to be positive, but got: output_size=(%lld, %lld).", (long long)w.h,
                (long long)w.w);
     if (windows_count(&w)) return -1;
+    RUSH_CHECK(w.rows >= 1 && w.cols >= 1, RUSH_RUNTIME_ERROR,
+               "Given output_size=(%lld, %lld), kernel_size=(%lld, %lld), dilation=(%lld, %lld), padding=(%lld, %lld), stride=(%lld, %lld), calculated shape of the "
+               "array of sliding blocks as (%lld, %lld), of which there must be at least one",
+               (long long)w.h, (long long)w.w, (long long)w.kh, (long long)w.kw, (long long)w.dh, (long long)w.dw, (long long)w.ph, (long long)w.pw,
+               (long long)w.sh, (long long)w.sw, (long long)w.rows, (long long)w.cols);
     RUSH_CHECK(have == w.rows * w.cols, RUSH_RUNTIME_ERROR,
                "Given output_size=(%lld, %lld), kernel_size=(%lld, %lld), dilation=(%lld, %lld), padding=(%lld, %lld), stride=(%lld, %lld), expected size of "
                "input's dimension 2 to match the calculated number of sliding blocks %lld * %lld = %lld, but got input.size(2)=%lld.",

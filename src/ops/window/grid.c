@@ -7,18 +7,19 @@
 static int read_grid(rush_grid *g, const rush_value *in, int nd)
 {
     const rush_tensor *x = in[0].t, *p = in[1].t;
-    RUSH_CHECK(x->ndim == nd + 2 && p->ndim == x->ndim, RUSH_RUNTIME_ERROR,
-               "grid_sampler(): expected %dD input and grid with same number of dimensions, but got input with sizes %s and grid with sizes %s", nd + 2,
-               rush_shape_of(x), rush_shape_of(p));
+    RUSH_CHECK(x->ndim && p->ndim, RUSH_RUNTIME_ERROR, "grid_sampler(): expected input and grid to have dimensions");
     RUSH_CHECK(x->size[0] == p->size[0], RUSH_RUNTIME_ERROR,
                "grid_sampler(): expected grid and input to have same batch size, but got input with sizes %s and grid with sizes %s", rush_shape_of(x),
                rush_shape_of(p));
-    RUSH_CHECK(p->size[nd + 1] == nd, RUSH_RUNTIME_ERROR,
-               "grid_sampler(): expected grid to have size %d in last dimension, but got grid with sizes %s", nd, rush_shape_of(p));
+    RUSH_CHECK(p->size[p->ndim - 1] == x->ndim - 2, RUSH_RUNTIME_ERROR,
+               "grid_sampler(): expected grid to have size %d in last dimension, but got grid with sizes %s", x->ndim - 2, rush_shape_of(p));
     for (int i = 2; i < x->ndim; ++i)
         RUSH_CHECK(x->size[i] > 0, RUSH_RUNTIME_ERROR,
                    "grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes %s with dimension %d being empty",
                    rush_shape_of(x), i);
+    RUSH_CHECK(x->ndim == nd + 2 && p->ndim == x->ndim, RUSH_RUNTIME_ERROR,
+               "grid_sampler(): expected %dD input and grid with same number of dimensions, but got input with sizes %s and grid with sizes %s", nd + 2,
+               rush_shape_of(x), rush_shape_of(p));
     RUSH_CHECK(x->dtype == p->dtype, RUSH_RUNTIME_ERROR, "expected scalar type %s but found %s", rush_dtype_word(x->dtype),
                rush_dtype_word(p->dtype));
     RUSH_CHECK(rush_dtype_is_float(x->dtype) && rush_dtypes[x->dtype].size > 1, RUSH_NOT_IMPLEMENTED,
@@ -183,9 +184,6 @@ SAMPLER(3)
 
 static int grid_sampler_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    RUSH_CHECK(in[0].t->ndim == 4 || in[0].t->ndim == 5, RUSH_RUNTIME_ERROR,
-               "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes %s and grid with sizes %s",
-               rush_shape_of(in[0].t), rush_shape_of(in[1].t));
     return rush_result(out, in[0].t->ndim == 4 ? T("grid_sampler_2d", in[0], in[1], in[2], in[3], in[4])
                                                : T("grid_sampler_3d", in[0], in[1], in[2], in[3], in[4]));
 }

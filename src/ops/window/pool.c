@@ -70,6 +70,7 @@ static int read_geometry(rush_pool *p, const rush_tensor *x, int nd, const rush_
     bool too_small = false;
     for (int i = 3 - nd; i < 3; ++i) {
         int64_t k = p->kernel[i], s = p->stride[i], d = p->dilation[i], b = p->before[i], n = x->size[x->ndim - 3 + i];
+        RUSH_CHECK(s, RUSH_RUNTIME_ERROR, "stride should not be zero");
         RUSH_CHECK(k > 0, RUSH_RUNTIME_ERROR, "kernel size should be greater than zero, but got %lld", (long long)k);
         RUSH_CHECK(s > 0, RUSH_RUNTIME_ERROR, "stride should be greater than zero, but got %lld", (long long)s);
         RUSH_CHECK(d > 0, RUSH_RUNTIME_ERROR, "dilation should be greater than zero, but got %lld", (long long)d);
@@ -204,6 +205,12 @@ static int run_scatter(rush_tensor *g, rush_tensor *index, rush_tensor *gx, int 
 static rush_tensor *result_like(rush_value *out, int i, const rush_tensor *x, rush_dtype d, int ndim, const int64_t *size)
 {
     return rush_out_format(out, i, x->ndim == ndim ? rush_format_of(x) : RUSH_CONTIGUOUS, x, d, ndim, size);
+}
+
+/* Volumes do so only where the largest is taken. */
+static rush_tensor *image_like(rush_value *out, int i, const rush_tensor *x, rush_dtype d, const int64_t *size, int nd)
+{
+    return nd == 3 ? rush_out_t(out, i, x, d, x->ndim, size) : result_like(out, i, x, d, x->ndim, size);
 }
 
 /* ---- max_pool: self, kernel_size, stride, padding, dilation, ceil_mode ---- */
@@ -369,7 +376,7 @@ static int avg_shape(const rush_op *op, const rush_value *in, rush_value *out)
     if (avg_geometry(&p, x, in, nd, size)) return -1;
     bool ok = x->dtype == RUSH_F32 || x->dtype == RUSH_F64 || x->dtype == RUSH_I64 || (nd < 3 && (x->dtype == RUSH_F16 || x->dtype == RUSH_BF16));
     RUSH_CHECK(ok, RUSH_NOT_IMPLEMENTED, "\"avg_pool%dd\" not implemented for '%s'", nd, rush_dtype_word(x->dtype));
-    return result_like(out, 0, x, x->dtype, x->ndim, size) ? 0 : -1;
+    return image_like(out, 0, x, x->dtype, size, nd) ? 0 : -1;
 }
 
 static void avg_cpu(const rush_op *op, const rush_value *in, rush_value *out)
@@ -484,8 +491,8 @@ static int adaptive_shape(const rush_op *op, const rush_value *in, rush_value *o
     const rush_tensor *x = in[0].t;
     const char *name = op->base + strspn(op->base, "_");
     if (adaptive_size(x, in[1], dims_of(op), name, size) || floats_only(x, name)) return -1;
-    if (!result_like(out, 0, x, x->dtype, x->ndim, size)) return -1;
-    return op->nout == 1 || result_like(out, 1, x, RUSH_I64, x->ndim, size) ? 0 : -1;
+    if (!image_like(out, 0, x, x->dtype, size, dims_of(op))) return -1;
+    return op->nout == 1 || image_like(out, 1, x, RUSH_I64, size, dims_of(op)) ? 0 : -1;
 }
 
 static void adaptive_avg_cpu(const rush_op *op, const rush_value *in, rush_value *out)
@@ -711,7 +718,7 @@ static int unpool_shape(const rush_op *op, const rush_value *in, rush_value *out
     memcpy(size, x->size, sizeof *size * x->ndim);
     memcpy(size + lead, in[2].ints, sizeof *size * (size_t)nd);
     if (floats_only(x, "max_unpool")) return -1;
-    return result_like(out, 0, x, x->dtype, x->ndim, size) ? 0 : -1;
+    return image_like(out, 0, x, x->dtype, size, nd) ? 0 : -1;
 }
 
 static void unpool_cpu(const rush_op *op, const rush_value *in, rush_value *out)

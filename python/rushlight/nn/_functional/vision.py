@@ -40,7 +40,9 @@ _ANTIALIASED = {"bilinear": "_upsample_bilinear2d_aa", "bicubic": "_upsample_bic
 
 
 def _is_integer(x):
-    return isinstance(x, (int, torch.SymInt, torch.Tensor)) or (type(x).__module__ == "numpy" and hasattr(x, "__index__"))
+    if isinstance(x, torch.Tensor):
+        return not x.is_floating_point()
+    return isinstance(x, (int, torch.SymInt)) or (type(x).__module__ == "numpy" and hasattr(x, "__index__"))
 
 
 def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None,
@@ -76,7 +78,7 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
                     f"Input and output must have the same number of spatial dimensions, but got input with spatial "
                     f"dimensions of {list(input.shape[2:])} and output size of {size}. Please provide input tensor in "
                     "(N, C, d1, d2, ...,dK) format and output size in (o1, o2, ...,oK) format.")
-            if not all(_is_integer(x) or isinstance(x, torch.Tensor) and x.dtype == torch.int64 for x in size):  # of a trace
+            if not all(map(_is_integer, size)):
                 raise TypeError("expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, "
                                 f"int], but got size with types {[type(x) for x in size]}")
             sizes = list(size)

@@ -114,9 +114,14 @@ def same_kind(tensor, other):
 def replaced_parameter(module, key, param, changed, swap):
     """The parameter that takes `param`'s place when it cannot be changed where it lies."""
     if swap:
-        if param.grad is not None:
+        grad = param.grad
+        if grad is not None:
             param.grad = None
-        torch.utils.swap_tensors(param, Parameter(changed, requires_grad=param.requires_grad))
+        try:
+            torch.utils.swap_tensors(param, Parameter(changed, requires_grad=param.requires_grad))
+        except Exception as problem:
+            param.grad = grad
+            raise RuntimeError(f"_apply(): Couldn't swap {module._get_name()}.{key}") from problem
         return param
     if not isinstance(changed, torch.Tensor) or not changed.is_leaf:
         changed = changed.detach()

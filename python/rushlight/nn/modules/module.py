@@ -466,6 +466,7 @@ class Module(torch._C._ModuleBase):
         for key, param in self._parameters.items():
             if param is None:
                 continue
+            grad = getattr(param, "grad", None)
             with torch.no_grad():
                 changed = fn(param)
             swap = swapping or type(changed) is not torch.Tensor and is_traceable_wrapper_subclass(changed)  # made of tensors: it has no data of its own
@@ -474,11 +475,13 @@ class Module(torch._C._ModuleBase):
                 kept = param
             else:
                 kept = self._parameters[key] = _state.replaced_parameter(self, key, param, changed, swap)
-            grad = param.grad if kept is param else getattr(param, "grad", None)
             if grad is not None:
                 with torch.no_grad():
                     changed = fn(grad)
-                if kept is param and _state.same_kind(grad, changed):
+                if swap:
+                    torch.utils.swap_tensors(grad, changed.requires_grad_(grad.requires_grad))
+                    kept.grad = grad
+                elif kept is param and _state.same_kind(grad, changed):
                     kept.grad.data = changed
                 else:
                     kept.grad = changed.requires_grad_(grad.requires_grad)
