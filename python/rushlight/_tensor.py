@@ -67,6 +67,9 @@ class Tensor(_C.TensorBase):
             return _C._handle_torch_function(Tensor.__reduce_ex__, (self,), self, proto)
         utils = _torch()._utils
         func, args = self._reduce_ex_internal(proto)
+        if getattr(_torch().serialization._state, "materialize_fake_tensors", False) and isinstance(self, _torch()._subclasses.fake_tensor.FakeTensor):
+            getattr(args[0], "_untyped_storage", args[0])._fake_device = self.device
+            return func, args
         state = utils._get_obj_state(self) if hasattr(utils, "_get_obj_state") else self.__dict__
         if type(self) is Tensor and not state:
             return func, args
@@ -79,6 +82,9 @@ class Tensor(_C.TensorBase):
         hooks = OrderedDict()
         utils = torch._utils
         if self.device.type == "meta":
+            if getattr(torch.serialization._state, "skip_data", False):
+                import warnings
+                warnings.warn("Serializing tensors on the meta device under skip_data context manager is a no-op", stacklevel=2)
             return utils._rebuild_meta_tensor_no_storage, (self.dtype, tuple(self.size()), self.stride(), self.requires_grad)
         if self.is_sparse:
             return utils._rebuild_sparse_tensor, (self.layout, (self._indices(), self._values(), self.size(),

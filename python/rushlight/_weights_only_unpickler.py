@@ -127,18 +127,17 @@ _RENAMED = {"__builtin__": "builtins", "copy_reg": "copyreg"}
 
 def _key(module, name):
     module = _RENAMED.get(module, module)
-    if module == "builtins" and name == "unicode":
-        name = "str"
+    if module == "builtins":
+        name = {"unicode": "str", "long": "int"}.get(name, name)
     return module + "." + name
 
 
 def _unsupported(key):
     key = key.removeprefix("builtins.")
-    name = key.rpartition(".")[2]
     return UnpicklingError(
         "Unsupported global: GLOBAL %s was not an allowed global by default. Please use "
         "`torch.serialization.add_safe_globals([%s])` or the `torch.serialization.safe_globals([%s])` context manager "
-        "to allowlist this global if you trust this class/function." % (key, name, name))
+        "to allowlist this global if you trust this class/function." % (key, key, key))
 
 
 def _sized(table):

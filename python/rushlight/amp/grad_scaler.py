@@ -2,6 +2,7 @@
 
 The factor grows while all gradients are finite and shrinks when one is not; that step is then skipped.
 """
+import inspect
 import warnings
 from collections import defaultdict
 from enum import Enum
@@ -136,13 +137,21 @@ class GradScaler:
             return optimizer.step(*args, **kwargs)
         return None
 
-    def _step_unless_found(self, optimizer, optimizer_state, *args, **kwargs):
-        """The same where the host cannot know: in a graph."""
-        optimizer.found_inf = sum(v.to(self._scale.device, non_blocking=True) for v in optimizer_state["found_inf_per_device"].values())
+    def _scaling_step(self, optimizer, state, *args, **kwargs):
+        """The step of an optimizer that divides by the factor itself, and does nothing where a gradient is not finite: it is told both."""
+        if "grad_scaler" in inspect.signature(optimizer.step).parameters:
+            warnings.warn("GradScaler is going to stop passing itself as a keyword argument to optimizers: their step should read the attributes "
+                          "`grad_scale: Tensor` and `found_inf: Tensor`", FutureWarning, stacklevel=3)
+            return optimizer.step(*args, **kwargs, grad_scaler=self)
+        if state["stage"] is OptState.READY:
+            self._check_inf_per_device(optimizer)
+        scale = self._get_scale_async()
+        optimizer.found_inf = sum(v.to(scale.device, non_blocking=True) for v in state["found_inf_per_device"].values())
+        optimizer.grad_scale = None if state["stage"] is OptState.UNSCALED else getattr(optimizer, "grad_scale", 1) * scale
         try:
             return optimizer.step(*args, **kwargs)
         finally:
-            del optimizer.found_inf
+            del optimizer.grad_scale, optimizer.found_inf
 
     def step(self, optimizer, *args, **kwargs):
         """optimizer.step(), unless a gradient is infinite or NaN."""
@@ -154,19 +163,13 @@ class GradScaler:
         state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] is OptState.STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
-        if getattr(optimizer, "_step_supports_amp_scaling", False) and state["stage"] is OptState.READY:
-            # Such an optimizer unscales by itself; it is told whether something is not finite.
-            inv_scale = self._scale.double().reciprocal().float()
-            found = torch.full((), 0.0, dtype=torch.float32, device=self._scale.device)
-            state["found_inf_per_device"] = self._unscale_grads_(optimizer, inv_scale, found, True)
-            state["stage"] = OptState.UNSCALED
-        elif state["stage"] is OptState.READY:
-            self.unscale_(optimizer)
-        if not state["found_inf_per_device"]:
-            raise AssertionError("No inf checks were recorded for this optimizer.")
-        if getattr(optimizer, "_step_supports_amp_scaling", False) and torch.cuda.is_current_stream_capturing():
-            result = self._step_unless_found(optimizer, state, *args, **kwargs)
+        if getattr(optimizer, "_step_supports_amp_scaling", False):
+            result = self._scaling_step(optimizer, state, *args, **kwargs)
         else:
+            if state["stage"] is OptState.READY:
+                self.unscale_(optimizer)
+            if not state["found_inf_per_device"]:
+                raise AssertionError("No inf checks were recorded for this optimizer.")
             result = self._maybe_opt_step(optimizer, state, *args, **kwargs)
         state["stage"] = OptState.STEPPED
         return result

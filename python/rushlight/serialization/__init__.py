@@ -109,17 +109,20 @@ class safe_globals(_weights_only_unpickler._safe_globals):
 
 
 class skip_data:
-    """Context manager: save leaves the bytes of storages out (the room for them is kept)."""
+    """Context manager: save leaves the bytes of storages out (the room for them is kept).
+
+    materialize_fake_tensors: fake tensors are written as ones of their devices.
+    """
 
     def __init__(self, materialize_fake_tensors=False):
         self.materialize_fake_tensors = materialize_fake_tensors
 
     def __enter__(self):
-        self.before = getattr(_state, "skip_data", False)
-        _state.skip_data = True
+        self.before = getattr(_state, "skip_data", False), getattr(_state, "materialize_fake_tensors", False)
+        _state.skip_data, _state.materialize_fake_tensors = True, self.materialize_fake_tensors
 
     def __exit__(self, *error):
-        _state.skip_data = self.before
+        _state.skip_data, _state.materialize_fake_tensors = self.before
 
 
 def mkdtemp():

@@ -87,7 +87,7 @@ def load_legacy(data, how, name):
             untyped = torch.UntypedStorage(nbytes, device=device)
             loaded[key] = _typed(untyped if device == "meta" else how.restore(untyped, location), dtype)
         if view is None:
-            return loaded[key]
+            return loaded[key] if loaded[key].dtype == dtype else _typed(loaded[key]._untyped_storage, dtype)
         view_key, offset, size = view
         if view_key not in views:
             base = loaded[key]

@@ -12,7 +12,7 @@ from rushlight._alias import own_name
 
 from ._legacy import load_legacy
 from ._locations import _get_restore_location
-from ._state import _options
+from ._state import _options, _state
 
 PyTorchFileReader = _C.PyTorchFileReader
 
@@ -24,6 +24,9 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
     if forced and free:
         raise RuntimeError("Only one of `TORCH_FORCE_WEIGHTS_ONLY_LOAD` or `TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD` should be "
                            "set, but both were set.")
+    if getattr(_state, "skip_data", False):
+        raise RuntimeError("`torch.load` within a torch.serialization.skip_data context manager is not supported. Please call torch.load outside the "
+                           "skip_data context manager.")
     if weights_only is None:
         weights_only = pickle_module is None and not free
         if free:
@@ -166,7 +169,10 @@ def _rest(f):
 
 def _load_file(file, how):
     if is_zipfile(file):
-        return _load_zip(open_archive(file), how, _name_of(file))
+        archive = open_archive(file)
+        if archive.has_record("constants.pkl"):
+            return _load_script(file, how)
+        return _load_zip(archive, how, _name_of(file))
     if how.mmap:
         raise RuntimeError("mmap can only be used with files saved with `torch.save(_use_new_zipfile_serialization=True), "
                            "please torch.save your checkpoint with this option in order to use mmap.")
@@ -201,10 +207,10 @@ class _Storages:
     def load(self, key, location, dtype, numel):
         how, nbytes = self.how, numel * dtype.itemsize
         if key in self.loaded:
-            if self.loaded[key]._size() != numel:
-                raise RuntimeError("storage %s is declared with %d and with %d elements"
-                                   % (key, self.loaded[key]._size(), numel))
-            return self.loaded[key]
+            known = self.loaded[key]
+            if known.nbytes() != nbytes:
+                raise RuntimeError("storage %s is declared with %d and with %d bytes" % (key, known.nbytes(), nbytes))
+            return known if known.dtype == dtype else torch.storage.TypedStorage(wrap_storage=known._untyped_storage, dtype=dtype, _internal=True)
         if how.is_meta(location):
             untyped = torch.UntypedStorage(nbytes, device="meta")
         else:
@@ -256,10 +262,16 @@ def _normalise(untyped):
     flat.clamp_(max=1)
 
 
+def _load_script(file, how):
+    if how.weights_only:
+        raise RuntimeError("Cannot use ``weights_only=True`` with TorchScript archives passed to ``torch.load``: they hold code. Save the state_dict of the "
+                           "module instead, or, if you trust the source of the file, read it with torch.jit.load.")
+    warnings.warn("'torch.load' received a zip file that looks like a TorchScript archive dispatching to 'torch.jit.load' (call 'torch.jit.load' directly to "
+                  "silence this warning)", stacklevel=4)
+    return torch.jit.load(file, how.map_location)
+
+
 def _load_zip(archive, how, name):
-    if archive.has_record("constants.pkl"):
-        raise RuntimeError("the file is a TorchScript archive: its code cannot be run by torch.load. Save the "
-                           "state_dict of the module instead, or read its tensors with torch.serialization.script_state.")
     if not archive.has_record("version"):
         raise RuntimeError("PytorchStreamReader failed locating file version: file not found")
     version = int(archive.get_record("version"))

@@ -113,7 +113,8 @@ class _Storages:
         self.used[key][3] += 1
         if self.parts is not None and key in self.parts:
             numel = (self.parts[key][1] - self.parts[key][0]) // dtype.itemsize
-        return name, key, location_tag(untyped), numel
+        fake = getattr(untyped, "_fake_device", None)
+        return name, key, location_tag(untyped) if fake is None else str(fake), numel
 
     def _key(self, untyped):
         key = self.keys.get(untyped._cdata)
@@ -171,6 +172,8 @@ def save(obj, f, pickle_module=pickle, pickle_protocol=DEFAULT_PROTOCOL, _use_ne
         if not os.path.isdir(folder):
             raise RuntimeError("Parent directory %s does not exist." % folder)
     if not _use_new_zipfile_serialization:
+        if getattr(_state, "skip_data", False):
+            raise RuntimeError("Cannot use skip_data=True with _use_new_zipfile_serialization=False")
         if not _is_path(f):
             return _legacy_save(obj, f, pickle_module, pickle_protocol)
         with _replacing(f) as file:
@@ -230,7 +233,7 @@ def _write_archive(f, data, storages, _disable_byteorder_record):
         if not _disable_byteorder_record:
             writer.write_record("byteorder", sys.byteorder.encode())
         for key, untyped in storages.by_key.items():
-            if untyped.device.type == "meta":
+            if untyped.device.type == "meta" and getattr(untyped, "_fake_device", None) is None:
                 continue
             if getattr(_state, "skip_data", False):
                 writer.write_record("data/" + key, None, untyped.nbytes())

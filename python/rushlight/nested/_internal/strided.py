@@ -103,6 +103,8 @@ class StridedNested(NestedBase):
         return torch.tensor(self._part_offsets, dtype=torch.int64)
 
     def __reduce_ex__(self, protocol):
+        if getattr(torch.serialization._state, "skip_data", False):
+            raise RuntimeError("Cannot serialize nested tensor under skip_data context manager")
         return torch._utils._rebuild_nested_tensor, (self._dense, self._nested_tensor_size(), self._nested_tensor_strides(), self._nested_tensor_storage_offsets())
 
     @staticmethod

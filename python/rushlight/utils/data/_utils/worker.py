@@ -29,7 +29,7 @@ class WorkerInfo:
         self.__dict__["_names"] = tuple(fields)
 
     def __setattr__(self, name, value):
-        raise RuntimeError("Cannot assign attributes to %s objects" % type(self).__name__)
+        raise AttributeError("cannot assign to field %r" % name)
 
     def __repr__(self):
         return "%s(%s)" % (type(self).__name__, ", ".join("%s=%s" % (n, getattr(self, n)) for n in self._names))
