@@ -671,7 +671,7 @@ class _MultiProcessingDataLoaderIter(_WorkersIter):
             self._shutdown = True
             self._end_workers()
             # What they were started with, which is dropped here and not with the iterator.
-            self._result_pipes, self._board, self._workers_done_event = [], None, None
+            self._workers, self._result_pipes, self._board, self._workers_done_event = [], [], None, None
 
     def _end_workers(self):
         self._workers_done_event.set()
