@@ -101,7 +101,19 @@ def _matmul(func, args, kwargs, level):
     return BatchedTensor(out, level)
 
 
-RULES["mm"] = RULES["mv"] = RULES["bmm"] = RULES["dot"] = lambda func, args, kwargs, level: _matmul(torch.matmul, args, kwargs, level)
+RANKS = {"mm": (2, 2), "mv": (2, 1), "bmm": (3, 3), "dot": (1, 1)}
+
+
+@rule(*RANKS)
+def _product(func, args, kwargs, level):
+    """A product of operands of two ranks, which the batch must not make up for."""
+    name = name_of(func)
+    a, b = (*args, *kwargs.values())[:2]
+    if (a.ndim, b.ndim) != RANKS[name]:
+        raise RuntimeError("Got wrong shapes for dot" if name == "dot" else f"Shape mismatch: Got incorrect dims for {name}(a, b). a has dim {a.ndim} "
+                           f"and b has dim {b.ndim} but expected them to have dim {RANKS[name][0]} and dim {RANKS[name][1]}")
+    return _matmul(torch.matmul, (a, b), {}, level)
+
 
 
 @rule("linear")
@@ -255,7 +267,29 @@ def _getitem(func, args, kwargs, level):
     return BatchedTensor(x.value[(slice(None),) + index], level)
 
 
-@rule("as_strided", "as_strided_copy", "as_strided_scatter")
+@rule("as_strided")
+def _as_strided(func, args, kwargs, level):
+    """A view of the whole batch, so that what is written to it is there. Offsets count from the start of an example."""
+    given = dict(zip(("size", "stride", "storage_offset"), args[1:]), **kwargs)
+    whole, batched = unwrap(args[0], level) if args else (None, False)
+    if not batched:
+        return by_example(func, args, kwargs, level)
+    offset = given.get("storage_offset")
+    return BatchedTensor(whole.as_strided((whole.shape[0], *given["size"]), (whole.stride(0), *given["stride"]), whole.storage_offset() if offset is None else offset), level)
+
+
+@rule("new_empty_strided")
+def _new_empty_strided(func, args, kwargs, level):
+    """Each example lies as it is asked for, one behind the other."""
+    whole, batched = unwrap(args[0], level)
+    if not batched or len(args) < 3:
+        return by_example(func, args, kwargs, level)
+    size, stride = args[1:3]
+    each = 0 if 0 in size else 1 + sum((n - 1) * step for n, step in zip(size, stride))
+    return BatchedTensor(func(whole, (whole.shape[0], *size), (each, *stride), *args[3:], **kwargs), level)
+
+
+@rule("as_strided_copy", "as_strided_scatter")
 def _strided(func, args, kwargs, level):
     """Offsets count from the start of an example."""
     x = args[0]

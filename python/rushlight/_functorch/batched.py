@@ -150,6 +150,8 @@ radd rmul rtruediv truediv rfloordiv floordiv mod and or xor invert rpow zeros_l
 bfloat16 long int bool type_as ne
 threshold_backward tanh_backward sigmoid_backward hardtanh_backward elu_backward gelu_backward silu_backward mish_backward
 leaky_relu_backward hardsigmoid_backward hardswish_backward logit_backward softplus_backward softshrink_backward hardshrink_backward""".split())
+OF_TWO = set("""add sub subtract rsub mul multiply div divide true_divide floor_divide remainder fmod pow atan2 maximum minimum fmax fmin hypot
+copysign xlogy logaddexp logaddexp2 heaviside radd rmul rtruediv truediv rfloordiv floordiv mod rpow""".split())
 RULES = {}
 
 
@@ -184,8 +186,23 @@ def _lined_up(args, kwargs, level):
 
 def pointwise(func, args, kwargs, level):
     """func on the whole batch, its operands broadcast example by example."""
+    if name_of(func) in OF_TWO:
+        args, kwargs = _promoted(args, kwargs, level)
     args, kwargs, _ = _lined_up(args, kwargs, level)
     return wrap(func(*args, **kwargs), level)
+
+
+def _promoted(args, kwargs, level):
+    """An example without dimensions decides on the result's dtype only as numbers do, though its batch has one."""
+    flat, spec = tree_flatten((args, kwargs))
+    at = [i for i, x in enumerate(flat) if isinstance(x, Tensor)]
+    ranks = [flat[i].ndim for i in at]
+    if len(at) == 2 and min(ranks) == 0 < max(ranks):
+        number, other = sorted((flat[i] for i in at), key=lambda t: t.ndim)
+        dtype = torch.result_type(torch.empty((), dtype=number.dtype), torch.empty(1, dtype=other.dtype))
+        if unwrap(number, level)[1] and number.dtype != dtype:
+            flat = [x.to(dtype) if x is number else x for x in flat]
+    return tree_unflatten(flat, spec)
 
 
 def refuse_draws():
@@ -240,7 +257,10 @@ def _in_place(func, args, kwargs, level):
     if name in POINTWISE or name in ("iadd", "isub", "imul", "itruediv", "copy", "fill", "zero"):
         whole, named, ranks = _lined_up(args, kwargs, level)
         if max(ranks) == target.ndim:
-            func(*whole, **named)
+            if name == "fill" and len(ranks) == 2:  # a value of each example
+                whole[0].copy_((*whole, *named.values())[1])
+            else:
+                func(*whole, **named)
             return target
     for k in range(levels[level]):
         one = tree_map(lambda x: x.value[k] if isinstance(x, BatchedTensor) and x.level == level else x, (args, kwargs))

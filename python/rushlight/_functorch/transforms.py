@@ -144,7 +144,7 @@ class _Inside:
 
     @property
     def recording(self):
-        return self.nested or self.outer_grad and self.wanted
+        return self.nested and (self.outer_grad or forward[0] > 0) or self.outer_grad and self.wanted  # no_grad() stops all but tangents
 
     def notice(self, results, own):
         """After the function ran: results may hang on tensors that it captured."""
