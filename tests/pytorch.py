@@ -3,7 +3,8 @@
 
     tests/pytorch.py SOURCE [suites.py's options] FILE...
 
-SOURCE holds a release of PyTorch's source as pytorch-vX (Debian's pytorch_2.6.0+dfsg.orig.tar.xz, unpacked, without test/conftest.py). A
+SOURCE holds a release of PyTorch's source as pytorch-vX (Debian's pytorch_2.6.0+dfsg.orig.tar.xz, unpacked, without test/conftest.py; in test_linalg.py
+super(self.__class__, self) must be super(), as the classes of 2.13's harness are subclasses). A
 FILE is test_nn for test/test_nn.py, nn__test_pooling for test/nn/test_pooling.py. The Python that runs this has PyTorch 2.13, pytest with
 pytest-timeout, expecttest and hypothesis. Runs as `tests/suites.py --ours` does: what passes here is not run there.
 
@@ -126,9 +127,12 @@ def prepare(torch):
     sys.meta_path.append(Theirs)
     for name in HOLLOW:
         put(name, Hollow(name))
-    comparison = importlib.util.module_from_spec(Theirs.find_spec("torch.testing._comparison"))
-    put("torch.testing._comparison", comparison)
-    comparison.__spec__.loader.exec_module(comparison)
+    for name in ("torch.testing._comparison", "torch.masked._ops"):
+        own = importlib.util.module_from_spec(Theirs.find_spec(name))
+        if name == "torch.testing._comparison":
+            put(name, own)
+        own.__spec__.loader.exec_module(own)
+    give("torch.masked", {name: getattr(own, name) for name in ("_canonical_dim", "_input_mask", "_output_mask", "_reduction_identity", "_where")})
     abbreviations = types.ModuleType("torch.utils._dtype_abbrs")
     abbreviations.dtype_abbrs = {d: d.abbr for d in {getattr(torch, n) for n in dir(torch) if n[0].islower() and n[-1].isdigit() or n == "bool"} if isinstance(d, torch.dtype)}
     abbreviations.dtype_abbrs_parsing = {text: d for d, text in abbreviations.dtype_abbrs.items()}

@@ -90,6 +90,7 @@ def vec_to_tril_matrix(vec, diag=0):
     """The inverse of tril_matrix_to_vec."""
     size = vec.shape[-1]
     n = (-(1 + 2 * diag) + ((1 + 2 * diag) ** 2 + 8 * size + 4 * abs(diag) * (diag + 1)) ** 0.5) / 2
+    n = n.item() if isinstance(n, torch.Tensor) else n  # a size, while a program is traced
     if round(n) - n > torch.finfo(vec.dtype).eps:
         raise ValueError("The size of last dimension is %d which cannot be expressed as the lower triangular part of a "
                          "square D x D matrix." % size)

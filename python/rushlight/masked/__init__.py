@@ -246,6 +246,31 @@ def _of_masked(f):
     return function
 
 
+def _of_sparse(f):
+    """f of a sparse input, too: what it does not specify is zero where the mask is true; the result specifies the slices with any element."""
+    name = f.__name__
+
+    @functools.wraps(f)
+    def function(input, *args, **kwargs):
+        if input.layout == torch.strided:
+            return f(input, *args, **kwargs)
+        layouts = {"sum": (torch.sparse_coo, torch.sparse_csr), "mean": (torch.sparse_csr,)}
+        if input.layout not in layouts.get(name, layouts["sum"] if name in ("prod", "amax", "amin") else ()):
+            raise ValueError(f"masked {name} expects strided{' or sparse_csr' if name == 'mean' else ''} tensor (got {input.layout} tensor)")
+        mask, csr = kwargs.pop("mask", None), input.layout == torch.sparse_csr
+        if mask is None and name != "sum":
+            raise ValueError(f"masked {name} expects explicit mask for {str(input.layout)[6:]} tensor input")
+        if csr and not kwargs.get("keepdim"):
+            raise RuntimeError("reduction operations on CSR tensors with keepdim=False is unsupported")
+        dense = input.to_dense()
+        pattern = input.detach().to_sparse() if mask is None else None
+        mask = torch.sparse_coo_tensor(pattern._indices(), torch.ones_like(pattern._values(), dtype=torch.bool), pattern.shape) if mask is None else mask
+        mask = _mask(dense, mask)
+        some = mask.any(_dims(args[0] if args else kwargs.get("dim"), input.ndim), bool(kwargs.get("keepdim")))
+        return f(dense, *args, mask=mask, **kwargs).sparse_mask(some.to_sparse_csr() if csr else some.to_sparse())
+    return function
+
+
 for _name in ("sum", "prod", "cumsum", "cumprod", "amax", "amin", "argmax", "argmin", "mean", "median", "var", "std", "norm", "normalize", "logsumexp", "softmax",
               "log_softmax", "softmin"):
-    globals()[_name] = _of_masked(globals()[_name])
+    globals()[_name] = _of_masked(_of_sparse(globals()[_name]))
