@@ -86,7 +86,7 @@ SUITES = {
     "quanto": ("huggingface+optimum-quanto", ".", ["tests"]),
     "composer": ("mosaicml+composer", ".", ["tests"]),
     "vision": ("pytorch+vision", "test", []),
-    "audio": ("pytorch+audio", "test/torchaudio_unittest", []),
+    "audio": ("pytorch+audio", "test", ["-c", "/dev/null", "--rootdir=."]),
     "torchao": ("pytorch+ao", ".", ["test/quantization", "test/core", "test/dtypes", "--ignore=test/quantization/pt2e"]),
 }
 ALWAYS = ["-p", "no:cacheprovider", "-p", "no:randomly", "-q", "--tb=short", "--timeout=%d", "--continue-on-collection-errors", "-p", "suites"]

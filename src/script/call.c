@@ -50,7 +50,7 @@ static int place(const rush_op *op, const script_call *c, int k)
     if (!name) return k < op->nargs && !op->args[k].kwonly ? k : -1;
     for (int i = 0; i < op->nargs; ++i)
         if (!strcmp(op->args[i].name, name)) return i;
-    return -1;
+    return op->nargs && !strcmp(name, "input") && !strcmp(op->args[0].name, "self") ? 0 : -1; /* functions of torch call it so */
 }
 
 static bool is_out(const script_call *c, int k) { return c->names && c->names[k] && !strcmp(c->names[k], "out"); }

@@ -169,8 +169,10 @@ def _rest(f):
 
 def _load_file(file, how):
     if is_zipfile(file):
+        start = file.tell()
         archive = open_archive(file)
         if archive.has_record("constants.pkl"):
+            file.seek(start)
             return _load_script(file, how)
         return _load_zip(archive, how, _name_of(file))
     if how.mmap:

@@ -379,6 +379,7 @@ class TestCase(unittest.TestCase):
             if tensor.numel() != 1:
                 raise ValueError(f"Only single element tensor-likes can be compared against a number. Got {tensor.numel()} elements instead.")
             x, y = (v.item() if isinstance(v, torch.Tensor) else v for v in (x, y))
+            exact_dtype = False
         if not isinstance(x, (int, float, complex)) or not isinstance(y, (int, float, complex)):
             whole = all(isinstance(v, (torch.Tensor, np.ndarray)) for v in (x, y))
             device = next(v.device for v in (x, y) if isinstance(v, torch.Tensor)) if any(isinstance(v, torch.Tensor) for v in (x, y)) else None
