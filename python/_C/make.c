@@ -358,7 +358,6 @@ static PyObject *self_function(const char *name)
     return f;
 }
 
-/* Data that has a __torch_function__, or a mode that is active. */
 /* What is made of data asks the modes, never the data. */
 static bool overridden(const char *name, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, PyObject **result)
 {

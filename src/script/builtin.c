@@ -226,21 +226,13 @@ static int pair(script_value first, script_value second, script_value *out)
     return give(out, rush_script_list(SCRIPT_TUPLE, 2, both));
 }
 
-/* Functions of whole numbers, and those that take a float apart, as math has them. */
-FUNCTION(whole_real)
+/* math's functions that take a float apart or put it together, and factorials. */
+FUNCTION(taken_apart)
 {
     const script_value a = c->n ? c->in[0] : SCRIPT_NOTHING, b = c->n > 1 ? c->in[1] : SCRIPT_NOTHING;
     if (!numbers(c, c->n) || !c->n || c->n > 2 || a.kind == SCRIPT_COMPLEX) NOT_MINE;
     const double x = rush_script_double(a);
     if (!strcmp(c->name, "ldexp") && b.kind == SCRIPT_INT) return give_float(out, ldexp(x, (int)RUSH_MAX(RUSH_MIN(b.i, 5000), -5000)));
-    if (!strcmp(c->name, "gcd") && a.kind == SCRIPT_INT && b.kind == SCRIPT_INT) {
-        uint64_t p = (uint64_t)(a.i < 0 ? 0 - (uint64_t)a.i : (uint64_t)a.i), q = (uint64_t)(b.i < 0 ? 0 - (uint64_t)b.i : (uint64_t)b.i);
-        while (q) {
-            const uint64_t rest = p % q;
-            p = q, q = rest;
-        }
-        return give_int(out, (int64_t)p);
-    }
     if (c->n > 1) NOT_MINE;
     if (!strcmp(c->name, "frexp")) {
         int exponent;
@@ -1261,7 +1253,8 @@ static const struct { const char *name; script_builtin f; } table[] = {
     {"lt", compare}, {"le", compare}, {"gt", compare}, {"ge", compare}, {"neg", negate}, {"abs", absolute}, {"bitwise_not", bit_not}, {"__not__", logical_not},
     {"sqrt", real}, {"exp", real}, {"log", real}, {"log1p", real}, {"expm1", real}, {"log2", real}, {"log10", real}, {"sin", real}, {"cos", real}, {"tan", real}, {"asin", real}, {"acos", real},
     {"atan", real}, {"sinh", real}, {"cosh", real}, {"tanh", real}, {"asinh", real}, {"acosh", real}, {"atanh", real}, {"ceil", real}, {"floor", real}, {"trunc", real}, {"atan2", real},
-    {"fmod", real}, {"copysign", real}, {"hypot", real}, {"isnan", real}, {"isinf", real}, {"isfinite", real}, {"gamma", real}, {"lgamma", real}, {"erf", real}, {"erfc", real}, {"fabs", real}, {"degrees", real}, {"radians", real}, {"factorial", whole_real}, {"gcd", whole_real}, {"frexp", whole_real}, {"modf", whole_real}, {"ldexp", whole_real},
+    {"fmod", real}, {"copysign", real}, {"hypot", real}, {"isnan", real}, {"isinf", real}, {"isfinite", real}, {"gamma", real}, {"lgamma", real}, {"erf", real}, {"erfc", real}, {"fabs", real}, {"degrees", real}, {"radians", real}, 
+    {"factorial", taken_apart}, {"frexp", taken_apart}, {"modf", taken_apart}, {"ldexp", taken_apart},
     {"round", rounded}, {"divmod", divmod}, {"gcd", gcd}, {"mathremainder", arithmetic},
     {"int", to_int}, {"Int", to_int}, {"IntImplicit", to_int}, {"float", to_float}, {"Float", to_float}, {"FloatImplicit", to_float}, {"bool", to_bool}, {"Bool", to_bool}, {"complex", to_complex},
     {"Complex", to_complex}, {"str", to_text}, {"Scalar", item}, {"ScalarImplicit", item}, {"item", item}, {"NumToTensor", number_to_tensor}, {"scalar_tensor", number_to_tensor},

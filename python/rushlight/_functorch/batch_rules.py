@@ -115,7 +115,6 @@ def _product(func, args, kwargs, level):
     return _matmul(torch.matmul, (a, b), {}, level)
 
 
-
 @rule("linear")
 def _linear(func, args, kwargs, level):
     names = dict(zip(("input", "weight", "bias"), args), **kwargs)
