@@ -1253,7 +1253,7 @@ static const struct { const char *name; script_builtin f; } table[] = {
     {"lt", compare}, {"le", compare}, {"gt", compare}, {"ge", compare}, {"neg", negate}, {"abs", absolute}, {"bitwise_not", bit_not}, {"__not__", logical_not},
     {"sqrt", real}, {"exp", real}, {"log", real}, {"log1p", real}, {"expm1", real}, {"log2", real}, {"log10", real}, {"sin", real}, {"cos", real}, {"tan", real}, {"asin", real}, {"acos", real},
     {"atan", real}, {"sinh", real}, {"cosh", real}, {"tanh", real}, {"asinh", real}, {"acosh", real}, {"atanh", real}, {"ceil", real}, {"floor", real}, {"trunc", real}, {"atan2", real},
-    {"fmod", real}, {"copysign", real}, {"hypot", real}, {"isnan", real}, {"isinf", real}, {"isfinite", real}, {"gamma", real}, {"lgamma", real}, {"erf", real}, {"erfc", real}, {"fabs", real}, {"degrees", real}, {"radians", real}, 
+    {"fmod", real}, {"copysign", real}, {"hypot", real}, {"isnan", real}, {"isinf", real}, {"isfinite", real}, {"gamma", real}, {"lgamma", real}, {"erf", real}, {"erfc", real}, {"fabs", real}, {"degrees", real}, {"radians", real},
     {"factorial", taken_apart}, {"frexp", taken_apart}, {"modf", taken_apart}, {"ldexp", taken_apart},
     {"round", rounded}, {"divmod", divmod}, {"gcd", gcd}, {"mathremainder", arithmetic},
     {"int", to_int}, {"Int", to_int}, {"IntImplicit", to_int}, {"float", to_float}, {"Float", to_float}, {"FloatImplicit", to_float}, {"bool", to_bool}, {"Bool", to_bool}, {"complex", to_complex},
