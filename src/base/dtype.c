@@ -7,6 +7,14 @@
 #define F32_TINY 1.1754943508222875e-38
 #define F64_MAX 1.7976931348623157e+308
 #define F64_TINY 2.2250738585072014e-308
+/* NumPy takes 64 bits for int64 where they are a long, else for longlong. */
+#if __SIZEOF_LONG__ == 8
+#define LONG "l"
+#define ULONG "L"
+#else
+#define LONG "q"
+#define ULONG "Q"
+#endif
 #define BF16_MAX 3.3895313892515355e+38
 
 /* Columns: name, word, C++ type, size, category, signed; storage class, ONNX, NumPy, npy, buffer, safetensors; eps, min, max, tiny. */
@@ -16,10 +24,10 @@ const rush_dtype_info rush_dtypes[RUSH_DTYPES] = {
     [RUSH_I8] = {"int8", "Char", "int8_t", 1, 1, true, true, 3, 1, "i1", "b", "I8", 0, -128, 127, 0},
     [RUSH_I16] = {"int16", "Short", "int16_t", 2, 1, true, true, 5, 3, "i2", "h", "I16", 0, -32768, 32767, 0},
     [RUSH_I32] = {"int32", "Int", "int", 4, 1, true, true, 6, 5, "i4", "i", "I32", 0, -2147483648.0, 2147483647.0, 0},
-    [RUSH_I64] = {"int64", "Long", "int64_t", 8, 1, true, true, 7, 7, "i8", "q", "I64", 0, -0x1p63, 0x1p63, 0},
+    [RUSH_I64] = {"int64", "Long", "int64_t", 8, 1, true, true, 7, 7, "i8", LONG, "I64", 0, -0x1p63, 0x1p63, 0},
     [RUSH_U16] = {"uint16", "UInt16", "uint16_t", 2, 1, false, false, 4, 4, "u2", "H", "U16", 0, 0, 65535, 0},
     [RUSH_U32] = {"uint32", "UInt32", "uint32_t", 4, 1, false, false, 12, 6, "u4", "I", "U32", 0, 0, 4294967295.0, 0},
-    [RUSH_U64] = {"uint64", "UInt64", "uint64_t", 8, 1, false, false, 13, 8, "u8", "Q", "U64", 0, 0, 0x1p64, 0},
+    [RUSH_U64] = {"uint64", "UInt64", "uint64_t", 8, 1, false, false, 13, 8, "u8", ULONG, "U64", 0, 0, 0x1p64, 0},
     [RUSH_F16] = {"float16", "Half", "c10::Half", 2, 2, true, true, 10, 23, "f2", "e", "F16", 0x1p-10, -65504, 65504, 0x1p-14},
     [RUSH_BF16] = {"bfloat16", "BFloat16", "c10::BFloat16", 2, 2, true, true, 16, -1, "", "", "BF16", 0x1p-7, -BF16_MAX, BF16_MAX, F32_TINY},
     [RUSH_F32] = {"float32", "Float", "float", 4, 2, true, true, 1, 11, "f4", "f", "F32", 0x1p-23, -F32_MAX, F32_MAX, F32_TINY},
