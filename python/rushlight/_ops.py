@@ -17,7 +17,7 @@ _OWN_LIBRARIES = {("torchvision", "image"): "image::decode_image", ("torchvision
                   ("lib", "_torchaudio"): "torchaudio::_lfilter_core_loop",
                   ("lib", "libtorchaudio"): "torchaudio::_lfilter_core_loop"}
 # What such libraries answer about themselves: (namespace, name) -> value
-_ANSWERS = {("_torchaudio", "is_align_available"): False, ("_torchaudio", "cuda_version"): None, ("torchvision", "_cuda_version"): -1}
+_ANSWERS = {("_torchaudio", "is_align_available"): True, ("_torchaudio", "cuda_version"): None, ("torchvision", "_cuda_version"): -1}
 
 _python = {}            # (namespace, name, overload) -> PyOp
 _pending_fake = {}      # registered before their operator is defined
