@@ -348,6 +348,7 @@ class _Ops(types.ModuleType):
     def __init__(self):
         super().__init__("torch.ops")
         self.loaded_libraries = set()
+        self._own_namespaces = {name.split("::")[0] for name in _OWN_LIBRARIES.values()}
         self._higher_order_op_namespace = self.higher_order = _HigherOrderNamespace("torch.ops.higher_order")
         self._dir = []
 

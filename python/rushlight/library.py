@@ -154,8 +154,8 @@ class Library:
         place = _place_of(key, _C._is_composite(record[0]))
         if fn is fallthrough_kernel or place is None:
             return
-        if key == "Meta" and self.ns != "aten":
-            return  # a package's rule for the sizes of what it has in C++ and the library has, too, with a rule of its own
+        if key == "Meta" and self.ns in torch.ops._own_namespaces:
+            return  # a package's rule for the sizes of what it has in C++, and the library has with a rule of its own
         if with_keyset:
             raw, keys = fn, torch._C.DispatchKeySet(torch._C.DispatchKey[key])
             fn = functools.wraps(raw)(lambda *args, **kwargs: raw(keys, *args, **kwargs))

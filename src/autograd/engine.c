@@ -208,10 +208,7 @@ static int walk(task *t, rush_node *root)
 
 /* ---- delivering gradients ---- */
 
-static bool may_add_into(const rush_tensor *a)
-{
-    return a->refs == 1 && !a->base && !a->py && !a->ag && a->storage && a->storage->refs == 1 && a->flags & RUSH_T_DENSE && !rush_self_overlap(a);
-}
+static bool may_add_into(rush_tensor *a) { return !a->ag && !rush_self_overlap(a) && rush_alone(a); }
 
 /* A gradient as `node` expects it at `slot`: same shape (broadcast dims summed), real for real, its dtype. */
 static rush_tensor *fit(rush_node *node, uint32_t slot, rush_tensor *g, const rush_node *from, int index)

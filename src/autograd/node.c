@@ -213,11 +213,24 @@ static const char *accumulate_name(const rush_node *node) { return "AccumulateGr
 
 static bool sole_values(const rush_tensor *v) { return v->refs == 1 && v->storage->refs == 1 && rush_contiguous(v); }
 
-static bool sole_owner(const rush_tensor *g)
+/* Under no_grad, too, a view keeps what it was made of: where nobody else does, it becomes a tensor of its own. */
+bool rush_alone(rush_tensor *t)
+{
+    rush_tensor *base = t->base;
+    if (t->refs != 1 || t->py || !t->storage || t->storage->refs != (base ? 2 : 1) || !(t->flags & RUSH_T_DENSE)) return false;
+    if (!base) return true;
+    if (t->ag || base->refs != 1 || base->base || base->py || base->ag) return false;
+    t->flags = (uint16_t)(t->flags & ~RUSH_T_APART);
+    t->base = NULL;
+    rush_drop(base);
+    return true;
+}
+
+static bool sole_owner(rush_tensor *g)
 {
     if (g->layout == RUSH_ELSEWHERE) return g->refs == 1 && (!g->py || g->flags & RUSH_T_PY_OWNED);
     if (g->layout) return g->parts && g->refs == 1 && !g->py && sole_values(g->parts->values);
-    return g->refs == 1 && !g->base && !g->py && g->storage && g->storage->refs == 1 && g->flags & RUSH_T_DENSE;
+    return rush_alone(g);
 }
 
 /* A leaf's gradient lies in memory as the leaf does, or contiguous where the leaf has gaps: who walks over both, as optimizers do, meets

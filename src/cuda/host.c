@@ -24,7 +24,7 @@ static const char *const operations[] = {
     "segment_reduce", "_segment_reduce",
     "_segment_reduce_backward", "_jagged_to_padded_dense_forward", "_padded_dense_to_jagged_forward", "_jagged_to_padded_dense_backward", "_affine_pixels",
     "vision_adjust_hue", "torchaudio::_lfilter_core_loop", "torchaudio::_overdrive_core_loop", "torchaudio::rnnt_loss_forward", "torchaudio::forced_align",
-    "torchvision::box_iou_rotated", "torchvision::roi_align", "torchvision::_roi_align_backward", "torchvision::ps_roi_align", "torchvision::_ps_roi_align_backward",
+    "torchvision::_nms_kept", "torchvision::box_iou_rotated", "torchvision::roi_align", "torchvision::_roi_align_backward", "torchvision::ps_roi_align", "torchvision::_ps_roi_align_backward",
     "torchvision::roi_pool", "torchvision::_roi_pool_backward", "torchvision::ps_roi_pool", "torchvision::_ps_roi_pool_backward", NULL};
 
 static const rush_device cpu = {RUSH_CPU, 0};

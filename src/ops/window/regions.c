@@ -3,7 +3,6 @@
  */
 #include "op/formula.h"
 #include "op/op.h"
-#include "tensor/backend.h"
 #include <float.h>
 #include <math.h>
 
@@ -59,24 +58,35 @@ static int boxes_check(const rush_value *in)
 static int nms_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (boxes_check(in)) return -1;
-    rush_tensor *first_order = T("argsort.stable", in[1], V(true), V((int64_t)0), V(true));
-    const rush_tensor *boxes = rush_on_host(in[0].t), *order = first_order ? rush_on_host(first_order) : NULL;
-    const int64_t n = in[0].t->size[0];
-    const rush_dtype d = computed_in(in[0].t);
-    rush_tensor *kept = rush_tensor_new(RUSH_I64, (rush_device){RUSH_CPU, -1}, 1, &n);
-    bool *gone = rush_scope_alloc((size_t)n + 1);
-    if (!boxes || !order || !kept || !gone || !(boxes = rush_cast_copy(boxes, d))) return -1;
-    memset(gone, 0, (size_t)n);
-    int64_t count = d == RUSH_F32 ? suppress_f32(rush_ptr(boxes), rush_ptr(order), n, D_(in[2]), rush_ptr(kept), gone)
-                                  : suppress_f64(rush_ptr(boxes), rush_ptr(order), n, D_(in[2]), rush_ptr(kept), gone);
-    kept = T("narrow_copy", V(kept), V((int64_t)0), V((int64_t)0), V(count));
-    return rush_result(out, kept ? rush_to_device(kept, in[0].t) : NULL);
+    rush_tensor *order = T("argsort.stable", in[1], V(true), V((int64_t)0), V(true)), *boxes = T("index_select", in[0], V((int64_t)0), V(order));
+    return rush_result(out, T("masked_select", V(order), V(T("torchvision::_nms_kept", V(boxes), in[2]))));
 }
 
 static rush_op op_nms = {
     .schema = "torchvision::nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     .doc = "Which boxes (x1, y1, x2, y2) stay where those that overlap one of a higher score go: their indices, by falling score.", .run = nms_run,
     .flags = RUSH_NO_GRAD,
+};
+
+static int kept_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const rush_tensor *boxes = in[0].t;
+    RUSH_CHECK(boxes->ndim == 2 && boxes->size[1] == 4 && rush_dtype_is_float((rush_dtype)boxes->dtype), RUSH_RUNTIME_ERROR, "boxes should be floats (N, 4), got %s", rush_shape_of(boxes));
+    return rush_out_t(out, 0, boxes, RUSH_BOOL, 1, boxes->size) ? 0 : -1;
+}
+
+static void kept_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const rush_dtype d = computed_in(in[0].t);
+    rush_tensor *boxes = rush_cast_copy(in[0].t, d);
+    if (!boxes) return;
+    if (d == RUSH_F32) suppress_f32(rush_ptr(boxes), boxes->size[0], D_(in[1]), rush_ptr(out[0].t));
+    else suppress_f64(rush_ptr(boxes), boxes->size[0], D_(in[1]), rush_ptr(out[0].t));
+}
+
+static rush_op op_kept = {
+    .schema = "torchvision::_nms_kept(Tensor boxes, float iou_threshold) -> Tensor", .doc = "Which boxes nms() keeps of those in its order.", .shape = kept_shape, .cpu = kept_cpu,
+    .flags = RUSH_NO_GRAD | RUSH_HIDDEN,
 };
 
 static rush_tensor *as_dtype(rush_tensor *t, rush_dtype d) { return T("_to_dtype", V(t), rush_v_dtype(d)); }
@@ -452,4 +462,4 @@ static rush_op op_deform_back = {
     .doc = "The gradients of deform_conv2d: of input, weight, offset, mask and bias.", .run = deform_back_run, .flags = RUSH_NO_GRAD,
 };
 
-RUSH_FAMILY(regions, &op_turned, &op_nms, &op_qnms, &op_qroi_align, &op_deform_back, &op_roi_align, &op_roi_align_back, &op_ps_roi_align, &op_ps_roi_align_back, &op_roi_pool, &op_roi_pool_back, &op_ps_roi_pool, &op_ps_roi_pool_back, &op_deform)
+RUSH_FAMILY(regions, &op_turned, &op_kept, &op_nms, &op_qnms, &op_qroi_align, &op_deform_back, &op_roi_align, &op_roi_align_back, &op_ps_roi_align, &op_ps_roi_align_back, &op_roi_pool, &op_roi_pool_back, &op_ps_roi_pool, &op_ps_roi_pool_back, &op_deform)
