@@ -450,7 +450,7 @@ def test_a_call_of_nccl_that_cannot_end(nccl, silent):
             lines = job.ends(60)[0][0].splitlines()
         said = words if silent else f"{words}|remote process exited"
         assert len(lines) == 4 and re.search(said + "|aborted", lines[3]), (how, lines)
-        if how != "differ":
+        if how != "differ" and not re.search(said, lines[0]):  # which was begun before anything was known of it
             assert lines[0] == "True" and re.search(f"DistBackendError: cuda:0: all_reduce.* void: .*({said})", lines[1]), (how, lines)
 
 
