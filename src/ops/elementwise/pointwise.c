@@ -275,7 +275,7 @@ void rush_pw_run_row(rush_pw_id id, const rush_value *x, const rush_pw_args *arg
     }
     compute[0] = plan.stored;
     for (int k = 0; k < nx; k++) operand[k + 1] = x[k], compute[k + 1] = plan.compute;
-    if (plan.common != plan.compute && rush_dtypes[plan.common].category >= 2 && nx > 1)
+    if (plan.common != plan.compute && rush_dtypes[plan.common].category >= 2 && !(rush_pw_rows[id].set & RUSH_PW_LOGIC) && nx > 1)
         for (int k = 0; k < nx; k++)
             if (!(rush_pw_rows[id].is & RUSH_PW_WIDE_X << k)) operand[k + 1] = rounded(x[k], (rush_dtype)plan.common);
     const rush_tables *tables = rush_tables_of[result->device.type];
