@@ -234,6 +234,9 @@ static bool has_inplace(const rush_op *op)
            !op->args[0].list && !op->args[0].optional && op->out_types[0] == RUSH_A_TENSOR;
 }
 
+/* The same as a method. */
+static bool has_inplace_method(const rush_op *op) { return has_inplace(op) && is_method(op, RUSH_METHOD_); }
+
 static const char *out_tuple(const rush_op *op)
 {
     static char text[160];
@@ -254,7 +257,7 @@ static bool serves_methods(const rush_op *op)
     static const char *const names[] = {"rsub", "full", "scalar_tensor", "view_as_real", "real", "where", "polygamma", "index", "index_put_"};
     for (size_t k = 0; k < RUSH_COUNT(names); ++k)
         if (!strcmp(op->base, names[k])) return true;
-    return has_method(op) || (has_inplace(op) && is_method(op, RUSH_METHOD_));
+    return has_method(op) || has_inplace_method(op);
 }
 
 static void print_declarations(const rush_op *op)
@@ -266,7 +269,7 @@ static void print_declarations(const rush_op *op)
         print_parameters(op, DECLARED | METHOD, 0);
         printf(") const;\n");
     }
-    if (has_inplace(op) && is_method(op, RUSH_METHOD_)) {
+    if (has_inplace_method(op)) {
         printf("Tensor &%s_(", op->base);
         print_parameters(op, DECLARED | METHOD, 0);
         printf(") const;\n");
@@ -324,7 +327,7 @@ static void print_method_bodies(const rush_op *op)
         print_names(op, true, 0);
         printf(changes_self(op) ? "); return const_cast<Tensor &>(*this); }\n" : "); }\n");
     }
-    if (has_inplace(op) && is_method(op, RUSH_METHOD_)) {
+    if (has_inplace_method(op)) {
         printf("inline Tensor &Tensor::%s_(", base);
         print_parameters(op, METHOD, 0);
         printf(") const { at::%s_(", base);

@@ -295,7 +295,7 @@ FUNCTION(divmod)
     script_value both[2];
     if (!numbers(c, 2)) NOT_MINE;
     if (rush_script_arithmetic("floordiv", c->in[0], c->in[1], &both[0]) || rush_script_arithmetic("remainder", c->in[0], c->in[1], &both[1])) return -1;
-    return give(out, rush_script_list(SCRIPT_TUPLE, 2, both));
+    return pair(both[0], both[1], out);
 }
 
 FUNCTION(gcd)

@@ -210,6 +210,8 @@ RUSH_PY rush_dtype rush_result_type(int n, const rush_value *values);
 RUSH_PY int rush_copy_into(rush_tensor *dst, const rush_tensor *src);
 /* t itself when contiguous (and not conj/neg), else a contiguous copy. For kernels' glue. */
 RUSH_PY rush_tensor *rush_contiguous_copy(const rush_tensor *t);
+/* Of kernels that have two loops: the dtype in which they compute x. */
+static inline rush_dtype rush_computed_in(const rush_tensor *x) { return x->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32; }
 RUSH_PY rush_tensor *rush_cast_copy(const rush_tensor *t, rush_dtype); /* contiguous, of that dtype; t itself if it is so */
 
 #endif

@@ -15,8 +15,9 @@ __all__ = ["UnpackedDualTensor", "enter_dual_level", "exit_dual_level", "make_du
 
 _current_level = -1
 _outer_grad = []  # whether gradients were recorded outside of the level: inside they are, for tangents under no_grad, too
-_duals = []  # of the level that is open: (the tensor that was recorded, its tangent, the dual, whether the tensor had a graph)
-_fresh = {}  # of duals, by id(): the node that made them, which they have until they are changed in place
+# of the level that is open: (the tensor that was recorded, its tangent, the dual, whether the tensor had a graph, the node that
+# made the dual, which it has until it is changed in place)
+_duals = []
 
 
 def enter_dual_level():
@@ -40,11 +41,10 @@ def exit_dual_level(*, level=None):
                            "supported.")
     if level < 0:
         raise RuntimeError("Dual level must be a positive number.")
-    for *_, dual, behind in _duals:
+    for *_, dual, behind, _ in _duals:
         if not behind:
             dual.detach_()
     _duals.clear()
-    _fresh.clear()
     _current_level = level - 1
     _functorch.forward[0] -= 1
     torch.set_grad_enabled(_outer_grad.pop())
@@ -75,14 +75,13 @@ def make_dual(tensor, tangent, *, level=None):
         raise RuntimeError("Trying to set a forward gradient that has a different size than that of the original Tensor, this is "
                            "not supported. Tensor is of size %s while the given forward gradient is of size %s."
                            % (list(tensor.shape), list(tangent.shape)))
-    if any(dual is tensor for _, _, dual, _ in _duals):
+    if any(dual is tensor for _, _, dual, *_ in _duals):
         raise RuntimeError("Making a dual Tensor based on a Tensor that already has a forward gradient at the same level %d is not "
                            "supported." % level)
     with torch.enable_grad():
         source = _Recorded.apply(tensor) if tensor.requires_grad else tensor.detach().requires_grad_()
         dual = _Recorded.apply(source)
-    _duals.append((source, tangent, dual, tensor.requires_grad))
-    _fresh[id(dual)] = dual.grad_fn
+    _duals.append((source, tangent, dual, tensor.requires_grad, dual.grad_fn))
     return dual
 
 
@@ -120,8 +119,8 @@ def unpack_dual(tensor, *, level=None):
     level = _current_level if level is None else level
     if level < 0:
         return UnpackedDualTensor(tensor, None)
-    for *_, given, dual, behind in _duals:
-        if dual is tensor and dual.grad_fn is _fresh[id(dual)]:
+    for _, given, dual, behind, node in _duals:
+        if dual is tensor and dual.grad_fn is node:
             return UnpackedDualTensor(tensor if behind and _outer_grad[-1] else tensor.detach(), given)
     tangent, own = _pushed(tensor)
     if tangent is None:

@@ -924,11 +924,13 @@ class Compiler:
                 made.append(ast.arg("self"))
                 continue
             kind = kinds.get(arg.arg) if kinds is not None else single.get(arg.arg, arg.annotation)
-            text = "Any" if unused else self.overloaded(arg.arg) or (self.type(kind, arg) if kind is not None else None)
+            text = "Any" if unused else self.overloaded(arg.arg)
+            if text is None and kind is not None:
+                text = self.type(kind, arg)
+                classes = [c for c in flattened(self.evaluated(kind)) if c is not type(None)]
+                if len(classes) == 1 and isinstance(classes[0], enum.EnumMeta):
+                    self.enums[arg.arg] = classes[0]
             made.append(ast.arg(self.name(arg.arg), raw(text) if text else None))
-            members = [k for k in flattened(self.evaluated(kind)) if k is not type(None)] if kind is not None and not unused else []
-            if len(members) == 1 and isinstance(members[0], enum.EnumMeta):
-                self.enums[arg.arg] = members[0]
             if arg.arg not in self.stores and text in _NUMERIC:
                 self.numbers[arg.arg] = text
             if arg.arg not in self.stores and arg.arg not in defaults:

@@ -50,11 +50,9 @@ static rush_distances among(const rush_tensor *x, double p)
     return (rush_distances){p, 1, x->size[0], x->size[0], x->size[1], true};
 }
 
-static rush_dtype computed_in(const rush_tensor *x) { return x->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32; }
-
 static void distances(const rush_distances *d, rush_tensor *a, rush_tensor *b, rush_tensor *to)
 {
-    rush_dtype t = computed_in(to);
+    rush_dtype t = rush_computed_in(to);
     rush_tensor *y = to->dtype == t && rush_contiguous(to) ? to : rush_tensor_new(t, to->device, to->ndim, to->size);
     const rush_tensor *x = rush_cast_copy(a, t), *other = a == b ? x : rush_cast_copy(b, t);
     const rush_tables *tables = rush_tables_of[to->device.type];
@@ -75,7 +73,7 @@ static rush_tensor *shared_part(rush_tensor *g, rush_tensor *distance, double p)
 
 static void gradient(const rush_distances *d, rush_tensor *g, rush_tensor *a, rush_tensor *b, rush_tensor *distance, rush_tensor *to)
 {
-    rush_dtype t = computed_in(to);
+    rush_dtype t = rush_computed_in(to);
     rush_tensor *ga = to->dtype == t && rush_contiguous(to) ? to : rush_tensor_new(t, to->device, to->ndim, to->size);
     rush_tensor *x[4] = {rush_cast_copy(g, t), rush_cast_copy(a, t), rush_cast_copy(b, t), rush_cast_copy(distance, t)};
     const rush_tables *tables = rush_tables_of[to->device.type];

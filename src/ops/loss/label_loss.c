@@ -378,13 +378,6 @@ static rush_op op_multilabel_margin_loss_forward = {
 
 /* ---- connectionist temporal classification: Graves et al., 2006 ---- */
 
-static double log_add(double a, double b)
-{
-    if (a == -INFINITY) return b;
-    if (b == -INFINITY) return a;
-    return a > b ? a + log1p(exp(b - a)) : b + log1p(exp(a - b));
-}
-
 typedef struct ctc {
     rush_tensor *lp;         /* (T, N, C), double, contiguous */
     const int64_t *targets, *ins, *outs;
@@ -464,14 +457,14 @@ static void ctc_cpu(const rush_op *op, const rush_value *in, rush_value *out)
         for (int64_t t = 0; t < x.ins[b]; ++t)
             for (int64_t s = 0; s < states; ++s) {
                 double from = t == 0 ? (s < 2 ? 0 : -INFINITY) : a[(t - 1) * width + s];
-                if (t > 0 && s > 0) from = log_add(from, a[(t - 1) * width + s - 1]);
-                if (t > 0 && may_skip(&x, b, s)) from = log_add(from, a[(t - 1) * width + s - 2]);
+                if (t > 0 && s > 0) from = rush_log_add(from, a[(t - 1) * width + s - 1]);
+                if (t > 0 && may_skip(&x, b, s)) from = rush_log_add(from, a[(t - 1) * width + s - 2]);
                 a[t * width + s] = from + lp[(t * x.n + b) * x.c + label(&x, b, s)];
             }
         if (x.ins[b] == 0) result = x.outs[b] == 0 ? 0 : -INFINITY;
         else {
             const double *end = a + (x.ins[b] - 1) * width;
-            result = states > 1 ? log_add(end[states - 1], end[states - 2]) : end[0];
+            result = states > 1 ? rush_log_add(end[states - 1], end[states - 2]) : end[0];
         }
         ((double *)rush_ptr(nll))[b] = -result;
     }
@@ -508,11 +501,11 @@ static void ctc_backward_cpu(const rush_op *op, const rush_value *in, rush_value
             for (int64_t k = 0; k < x.c; ++k) sums[k] = -INFINITY;
             for (int64_t k = 0; k < states; ++k) {
                 double from = t == x.ins[b] - 1 ? (k >= states - 2 ? 0 : -INFINITY) : after[k];
-                if (t < x.ins[b] - 1 && k + 1 < states) from = log_add(from, after[k + 1]);
-                if (t < x.ins[b] - 1 && k + 2 < states && may_skip(&x, b, k + 2)) from = log_add(from, after[k + 2]);
+                if (t < x.ins[b] - 1 && k + 1 < states) from = rush_log_add(from, after[k + 1]);
+                if (t < x.ins[b] - 1 && k + 2 < states && may_skip(&x, b, k + 2)) from = rush_log_add(from, after[k + 2]);
                 int64_t l = label(&x, b, k);
                 now[k] = from + row[l];
-                sums[l] = log_add(sums[l], a[k] + from); /* alpha has row[l] in it already */
+                sums[l] = rush_log_add(sums[l], a[k] + from); /* alpha has row[l] in it already */
             }
             double *grad = (double *)rush_ptr(to) + (t * x.n + b) * x.c;
             for (int64_t k = 0; k < x.c; ++k) grad[k] = gb * (exp(row[k]) - exp(sums[k] + loss));

@@ -1,13 +1,8 @@
 /* align.c - labels along sound: the loss of transducers and the best path of CTC, under torchaudio's names, with its numbers. */
 #include "op/formula.h"
 #include "op/op.h"
+#include "ops/loss/loss.h"
 #include <math.h>
-
-static double log_add(double a, double b)
-{
-    const double high = a > b ? a : b, low = a > b ? b : a;
-    return low == -INFINITY ? high : high + log1p(exp(low - high));
-}
 
 /* int32 or int64 as int64, contiguous. */
 static const int64_t *whole(const rush_value v)
@@ -33,7 +28,8 @@ static int transducer_shape(const rush_op *op, const rush_value *in, rush_value 
     return rush_out_t(out, 0, x, x->dtype, 1, x->size) && rush_out_t(out, 1, x, x->dtype, 4, x->size) ? 0 : -1;
 }
 
-/* Of one sound: its cost and, unless NULL, the cost's gradient. Rows of `log_p` are steps * labels, of `alpha` and `beta` steps * labels. */
+/* Of one sound: its cost, and the cost's gradient into `grad`. x and grad are (steps, width, classes), of which `labels` of width count; norm is
+ * (steps, width); alpha and beta are room for (steps, labels). */
 static double transducer(const float *x, float *grad, const double *norm, const int64_t *target, int64_t steps, int64_t labels, int64_t width, int64_t classes, int64_t blank, double clamp,
                          bool fused, double *alpha, double *beta)
 {
@@ -41,15 +37,15 @@ static double transducer(const float *x, float *grad, const double *norm, const 
     for (int64_t t = 0; t < steps; ++t)
         for (int64_t u = 0; u < labels; ++u) {
             double a = t || u ? -INFINITY : 0;
-            if (t) a = log_add(a, alpha[(t - 1) * labels + u] + LOG(t - 1, u, blank));
-            if (u) a = log_add(a, alpha[t * labels + u - 1] + LOG(t, u - 1, target[u - 1]));
+            if (t) a = rush_log_add(a, alpha[(t - 1) * labels + u] + LOG(t - 1, u, blank));
+            if (u) a = rush_log_add(a, alpha[t * labels + u - 1] + LOG(t, u - 1, target[u - 1]));
             alpha[t * labels + u] = a;
         }
     for (int64_t t = steps - 1; t >= 0; --t)
         for (int64_t u = labels - 1; u >= 0; --u) {
             double b = t == steps - 1 && u == labels - 1 ? LOG(t, u, blank) : -INFINITY;
-            if (t < steps - 1) b = log_add(b, beta[(t + 1) * labels + u] + LOG(t, u, blank));
-            if (u < labels - 1) b = log_add(b, beta[t * labels + u + 1] + LOG(t, u, target[u]));
+            if (t < steps - 1) b = rush_log_add(b, beta[(t + 1) * labels + u] + LOG(t, u, blank));
+            if (u < labels - 1) b = rush_log_add(b, beta[t * labels + u + 1] + LOG(t, u, target[u]));
             beta[t * labels + u] = b;
         }
     const double cost = -beta[0];
@@ -98,11 +94,12 @@ static void transducer_cpu(const rush_op *op, const rush_value *in, rush_value *
         const float *p = (const float *)rush_ptr(x) + b * each * n[3];
         double *norm = room + 2 * each;
         for (int64_t i = 0; i < each; ++i) {
-            norm[i] = I_(in[6]) ? -INFINITY : 0;
+            norm[i] = 0;
+            if (!I_(in[6])) continue;
             double high = -INFINITY, sum = 0;
             for (int64_t k = 0; k < n[3]; ++k) high = fmax(high, (double)p[i * n[3] + k]);
             for (int64_t k = 0; k < n[3]; ++k) sum += exp((double)p[i * n[3] + k] - high);
-            if (I_(in[6])) norm[i] = high + log(sum);
+            norm[i] = high + log(sum);
         }
         ((float *)rush_ptr(cost))[b] = (float)transducer(p, (float *)rush_ptr(grad) + b * each * n[3], norm, target + b * wide, steps[b], labels[b] + 1, n[2], n[3], blank, D_(in[5]), I_(in[6]), room, room + each);
     }

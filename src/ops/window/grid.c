@@ -50,13 +50,11 @@ static int sampler_shape(const rush_op *op, const rush_value *in, rush_value *ou
     return rush_out_t(out, 0, x, x->dtype, nd + 2, size) ? 0 : -1;
 }
 
-static rush_dtype computed_in(const rush_tensor *x) { return x->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32; }
-
 static int run(rush_grid_pass pass, const rush_grid *g, const rush_tensor *x, const rush_grid_data *d)
 {
     const rush_tables *tables = rush_tables_of[x->device.type];
-    if (RUSH_UNLIKELY(tables != NULL)) return tables->grid(pass, g, computed_in(x), x->device, d);
-    if (computed_in(x) == RUSH_F32) rush_k_resample->grid_f32(pass, g, d);
+    if (RUSH_UNLIKELY(tables != NULL)) return tables->grid(pass, g, rush_computed_in(x), x->device, d);
+    if (rush_computed_in(x) == RUSH_F32) rush_k_resample->grid_f32(pass, g, d);
     else rush_k_resample->grid_f64(pass, g, d);
     return 0;
 }
@@ -81,7 +79,7 @@ static void sampler_cpu(const rush_op *op, const rush_value *in, rush_value *out
 {
     rush_grid g;
     rush_tensor *y = out[0].t;
-    const rush_dtype d = computed_in(y);
+    const rush_dtype d = rush_computed_in(y);
     if (!y->numel || read_grid(&g, in, dims_of(op))) return;
     rush_tensor *to = y->dtype == d && rush_contiguous(y) ? y : rush_tensor_new(d, y->device, y->ndim, y->size);
     const rush_grid_data data = {.x = given(in[0], d), .points = given(in[1], d), .y = to ? rush_ptr(to) : NULL};
@@ -115,7 +113,7 @@ static void sampler_back_cpu(const rush_op *op, const rush_value *in, rush_value
 {
     rush_grid g;
     rush_tensor *made[2];
-    const rush_dtype d = computed_in(in[1].t);
+    const rush_dtype d = rush_computed_in(in[1].t);
     if (read_grid(&g, in + 1, dims_of(op))) return;
     const rush_grid_data data = {.g = given(in[0], d), .x = given(in[1], d), .points = given(in[2], d), .image = zeros_for(out[0], d, &made[0]), .to_points = zeros_for(out[1], d, &made[1])};
     if (rush_failed() || (in[0].t->numel && run(RUSH_GRID_BACK, &g, in[1].t, &data))) return;
@@ -153,7 +151,7 @@ static void sampler_twice_cpu(const rush_op *op, const rush_value *in, rush_valu
 {
     rush_grid g;
     rush_tensor *made[3];
-    const rush_dtype d = computed_in(in[1].t);
+    const rush_dtype d = rush_computed_in(in[1].t);
     if (read_grid(&g, in + 1, in[1].t->ndim == 5 ? 3 : 2)) return;
     const rush_grid_data data = {.g = given(in[0], d), .x = given(in[1], d), .points = given(in[2], d), .gg_image = given(in[6], d), .gg_points = given(in[7], d),
                                  .y = zeros_for(out[0], d, &made[0]), .image = zeros_for(out[1], d, &made[1]), .to_points = zeros_for(out[2], d, &made[2])};

@@ -25,20 +25,14 @@ static int64_t rounded(double x) { return x > 1e9 ? (int64_t)1e9 : x < -1e9 ? (i
 
 #define real float
 #define R(name) name##_f32
-#define LARGEST FLT_MAX
 #include "ops/window/regions.inc"
 #undef real
 #undef R
-#undef LARGEST
 #define real double
 #define R(name) name##_f64
-#define LARGEST FLT_MAX
 #include "ops/window/regions.inc"
 #undef real
 #undef R
-#undef LARGEST
-
-static rush_dtype computed_in(const rush_tensor *x) { return x->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32; }
 
 /* ---- nms ---- */
 
@@ -77,7 +71,7 @@ static int kept_shape(const rush_op *op, const rush_value *in, rush_value *out)
 
 static void kept_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    const rush_dtype d = computed_in(in[0].t);
+    const rush_dtype d = rush_computed_in(in[0].t);
     rush_tensor *boxes = rush_cast_copy(in[0].t, d);
     if (!boxes) return;
     if (d == RUSH_F32) suppress_f32(rush_ptr(boxes), boxes->size[0], D_(in[1]), rush_ptr(out[0].t));
@@ -89,11 +83,9 @@ static rush_op op_kept = {
     .flags = RUSH_NO_GRAD | RUSH_HIDDEN,
 };
 
-static rush_tensor *as_dtype(rush_tensor *t, rush_dtype d) { return T("_to_dtype", V(t), rush_v_dtype(d)); }
-
 static int qnms_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    return rush_result(out, T("torchvision::nms", V(as_dtype(in[0].t, RUSH_F32)), V(as_dtype(in[1].t, RUSH_F32)), in[2]));
+    return rush_result(out, T("torchvision::nms", V(to_dtype(in[0].t, RUSH_F32)), V(to_dtype(in[1].t, RUSH_F32)), in[2]));
 }
 
 static rush_op op_qnms = {
@@ -229,7 +221,7 @@ static void regions_cpu(const rush_op *op, const rush_value *in, rush_value *out
 {
     regions g = {0};
     const kind *k = kind_of(op);
-    const rush_dtype d = computed_in(in[0].t);
+    const rush_dtype d = rush_computed_in(in[0].t);
     if (read_regions(&g, k, in) || !out[0].t->numel || pictures_check(&g, k, in[1].t, in[0].t->size[0])) return;
     rush_tensor *x = rush_cast_copy(in[0].t, d), *rois = rush_cast_copy(in[1].t, d), *y = out[0].t->dtype == d ? out[0].t : rush_tensor_new(d, x->device, 4, out[0].t->size);
     if (!x || !rois || !y) return;
@@ -294,7 +286,7 @@ static void back_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     regions g = {0};
     int64_t size[4];
     const kind *k = kind_of(op);
-    const rush_dtype d = computed_in(in[0].t);
+    const rush_dtype d = rush_computed_in(in[0].t);
     if (read_back(&g, k, in, size)) return;
     rush_zero_into(out[0].t);
     if (!in[0].t->numel || pictures_check(&g, k, in[1].t, size[0])) return;
@@ -310,7 +302,7 @@ static void back_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 /* What a quantized tensor holds, as the numbers that it stands for. */
 static rush_tensor *meant(rush_tensor *t, rush_value scale, rush_value zero)
 {
-    return T("mul.Scalar", V(T("sub.Scalar", V(as_dtype(t, RUSH_F32)), zero)), scale);
+    return T("mul.Scalar", V(T("sub.Scalar", V(to_dtype(t, RUSH_F32)), zero)), scale);
 }
 
 static int qroi_align_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -323,7 +315,7 @@ static int qroi_align_run(const rush_op *op, const rush_value *in, rush_value *o
     rush_tensor *y = T("torchvision::roi_align", V(meant(in[0].t, in[2], in[3])), V(meant(in[1].t, in[4], in[5])), in[6], in[7], in[8], in[9], in[10]);
     y = y ? T("add.Scalar", V(T("round", V(T("div.Scalar", V(y), in[2])))), in[3]) : NULL;
     y = y ? T("clamp", V(y), V(rush_dtypes[d].min), V(rush_dtypes[d].max)) : NULL;
-    return rush_result(out, y ? as_dtype(y, d) : NULL);
+    return rush_result(out, y ? to_dtype(y, d) : NULL);
 }
 
 static rush_op op_qroi_align = {
