@@ -114,6 +114,15 @@ def test_refused(call):
         call(pictures(torch.float32), regions(torch.float32))
 
 
+def test_sizes_that_no_number_holds():
+    """Of tensors without elements, whose sides may be of any length."""
+    huge = torch.empty(0, 0, 2**20, 2**20)
+    for x, weight, parts in ((torch.empty(0, 0, 9, 9), huge, 1), (torch.empty(0, 0, 9, 9), torch.empty(0, 0, 3, 3), 2**60), (huge, huge, 2**62),
+                             (torch.empty(2**40, 0, 9, 9), torch.empty(0, 0, 3, 3), 2**30)):
+        with pytest.raises(RuntimeError):
+            ops.deform_conv2d(x, weight, torch.empty(x.shape[0], 0, 7, 7), torch.empty(0), torch.empty(0), 1, 1, 0, 0, 2**30, 1, 1, parts, False)
+
+
 def test_infinite_boxes_are_no_trouble():
     x, r = pictures(torch.float32), regions(torch.float32)
     r[0, 3], r[1, 1], r[2, 2] = float("inf"), float("nan"), float("-inf")

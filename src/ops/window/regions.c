@@ -3,6 +3,7 @@
  */
 #include "op/formula.h"
 #include "op/op.h"
+#include "ops/geometry.h"
 #include <float.h>
 #include <math.h>
 
@@ -358,14 +359,15 @@ static int read_deformed(deformed *g, const rush_value *in)
                     .groups = I_(in[11]), .parts = I_(in[12])};
     const int64_t kernel[2] = {g->rows, g->columns}, side[2] = {g->h, g->w};
     int64_t *result[2] = {&g->oh, &g->ow};
-    RUSH_CHECK(g->rows > 0 && g->columns > 0, RUSH_RUNTIME_ERROR, "weight: a kernel of %lld x %lld", (long long)g->rows, (long long)g->columns);
+    RUSH_CHECK(g->rows > 0 && g->columns > 0 && g->rows <= INT16_MAX && g->columns <= INT16_MAX, RUSH_RUNTIME_ERROR, "weight: a kernel of %lld x %lld", (long long)g->rows, (long long)g->columns);
     RUSH_CHECK(g->groups > 0 && g->c % g->groups == 0 && weight->size[1] == g->c / g->groups && g->o % g->groups == 0, RUSH_RUNTIME_ERROR,
                "deform_conv2d: weight of size %s for %lld channels in %lld groups", rush_shape_of(weight), (long long)g->c, (long long)g->groups);
-    RUSH_CHECK(g->parts > 0 && g->c % g->parts == 0, RUSH_RUNTIME_ERROR, "deform_conv2d: %lld channels do not go into %lld offset groups", (long long)g->c, (long long)g->parts);
+    RUSH_CHECK(g->parts > 0 && g->parts <= INT32_MAX && g->c % g->parts == 0, RUSH_RUNTIME_ERROR, "deform_conv2d: %lld channels do not go into %lld offset groups", (long long)g->c, (long long)g->parts);
     for (int i = 0; i < 2; ++i) {
         g->stride[i] = I_(in[5 + i]), g->pad[i] = I_(in[7 + i]), g->dilation[i] = I_(in[9 + i]);
         RUSH_CHECK(g->stride[i] > 0 && g->pad[i] >= 0 && g->dilation[i] > 0 && g->pad[i] < INT32_MAX && g->dilation[i] < INT32_MAX, RUSH_RUNTIME_ERROR,
                    "deform_conv2d: stride %lld, padding %lld, dilation %lld", (long long)g->stride[i], (long long)g->pad[i], (long long)g->dilation[i]);
+        RUSH_CHECK(side[i] < INT64_MAX / 4, RUSH_RUNTIME_ERROR, "deform_conv2d: pictures of size %s", rush_shape_of(x));
         *result[i] = (side[i] + 2 * g->pad[i] - (g->dilation[i] * (kernel[i] - 1) + 1)) / g->stride[i] + 1;
         RUSH_CHECK(*result[i] > 0, RUSH_RUNTIME_ERROR, "Calculated output size too small - out_h: %lld out_w: %lld", (long long)g->oh, (long long)g->ow);
     }
@@ -406,16 +408,18 @@ static int deform_run(const rush_op *op, const rush_value *in, rush_value *out)
     deformed g = {0};
     if (read_deformed(&g, in)) return -1;
     const int64_t taps = g.rows * g.columns, each = g.c / g.parts;
-    rush_tensor *offset = T("reshape", in[2], INTS(g.n * g.parts, taps, 2, g.oh, g.ow)), *y = places(&g, 0, in[2].t), *x = places(&g, 1, in[2].t);
+    int64_t all = g.n; /* parts of all pictures */
+    if (rush_grown("deform_conv2d", &all, g.parts)) return -1;
+    rush_tensor *offset = T("reshape", in[2], INTS(all, taps, 2, g.oh, g.ow)), *y = places(&g, 0, in[2].t), *x = places(&g, 1, in[2].t);
     if (!offset || !y || !x) return -1;
     y = for_grid(T("add.Tensor", V(T("select.int", V(offset), V((int64_t)2), V((int64_t)0))), V(y)), g.h);
     x = for_grid(T("add.Tensor", V(T("select.int", V(offset), V((int64_t)2), V((int64_t)1))), V(x)), g.w);
     if (!x || !y) return -1;
-    rush_tensor *grid = T("reshape", V(T("stack", rush_v_tensors((rush_tensor *[]){x, y}, 2), V((int64_t)-1))), INTS(g.n * g.parts, taps * g.oh, g.ow, 2));
-    rush_tensor *pictures = T("reshape", in[0], INTS(g.n * g.parts, each, g.h, g.w));
+    rush_tensor *grid = T("reshape", V(T("stack", rush_v_tensors((rush_tensor *[]){x, y}, 2), V((int64_t)-1))), INTS(all, taps * g.oh, g.ow, 2));
+    rush_tensor *pictures = T("reshape", in[0], INTS(all, each, g.h, g.w));
     rush_tensor *columns = T("grid_sampler_2d", V(pictures), V(grid), V((int64_t)0), V((int64_t)0), V(false));
     if (I_(in[13])) {
-        rush_tensor *mask = T("reshape", in[3], INTS(g.n * g.parts, 1, taps * g.oh, g.ow));
+        rush_tensor *mask = T("reshape", in[3], INTS(all, 1, taps * g.oh, g.ow));
         columns = T("mul.Tensor", V(columns), V(mask));
     }
     columns = T("reshape", V(columns), INTS(g.n, g.groups, g.c / g.groups * taps, g.oh * g.ow));
