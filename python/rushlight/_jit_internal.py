@@ -5,8 +5,7 @@ import typing
 from typing import Any, Dict, Final, List, Optional, Tuple, Union  # noqa: F401
 
 import rushlight as torch
-
-Future = typing.TypeVar("Future")
+from rushlight.futures import Future  # noqa: F401
 
 
 class FunctionModifiers:

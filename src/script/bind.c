@@ -196,10 +196,10 @@ static int bind_node(binder *b, script_node *x, bool called)
     }
     if (x->op == SCRIPT_N_ATTRIBUTE) return 0;
     int failed = x->op == SCRIPT_N_METHOD ? bind_method(b, x) : x->kid[0]->op == SCRIPT_N_NAME ? bind_call(b, x) : 0;
-    bool types = x->op == SCRIPT_N_CALL && is_type_form(x); /* their types are no values */
-    bool second = types && (!strcmp(x->name, "isinstance") || !strcmp(x->name, "fork"));
+    bool types = x->op == SCRIPT_N_CALL && is_type_form(x); /* the argument that is a type is no value */
+    const uint32_t type = !types || !strcmp(x->name, "fork") || !strcmp(x->name, "getattr") || !strcmp(x->name, "hasattr") ? 0 : !strcmp(x->name, "isinstance") ? 2 : 1;
     for (uint32_t i = 1; i < x->n && !failed; ++i)
-        if (!types || (second ? i != (strcmp(x->name, "fork") ? 2u : 1u) : i != 1 || !strcmp(x->name, "getattr") || !strcmp(x->name, "hasattr"))) failed = bind_node(b, x->kid[i], false);
+        if (i != type) failed = bind_node(b, x->kid[i], false);
     return failed;
 }
 

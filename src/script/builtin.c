@@ -61,7 +61,9 @@ static int whole(const char *name, int64_t a, int64_t b, script_value *out)
 /* A float of integers, too: what the language's pow gives. */
 static int power(script_value a, script_value b, script_value *out)
 {
-    return give_float(out, pow(rush_script_double(a), rush_script_double(b)));
+    double x = rush_script_double(a), y = rush_script_double(b);
+    RUSH_CHECK(x != 0 || !(y < 0), RUSH_RUNTIME_ERROR, "0.0 cannot be raised to a negative power");
+    return give_float(out, pow(x, y));
 }
 
 static int complex_arithmetic(const char *name, script_value a, script_value b, script_value *out)
@@ -839,7 +841,7 @@ FUNCTION(smallest)
     if (c->n == 1) {
         if (rush_script_items(c->in[0], &items)) return -1;
     } else if ((items = rush_script_list(SCRIPT_LIST, (size_t)c->n, c->in)).kind == SCRIPT_UNSET) return -1;
-    if (!items.box->n) return rush_script_drop(items), rush_fail(RUSH_VALUE_ERROR, "%s() of nothing", c->name);
+    if (!items.box->n) return rush_script_drop(items), rush_fail(RUSH_VALUE_ERROR, "%s() arg is an empty sequence", c->name);
     best = items.box->item[0];
     bool some_float = best.kind == SCRIPT_FLOAT;
     for (size_t i = 1; i < items.box->n; ++i) {

@@ -469,6 +469,14 @@ static script_node *atom(parser *p)
     return name ? name_node(p, name) : NULL;
 }
 
+/* What fork() calls: for the name of a closure its body, once. */
+static script_node *forked(parser *p, script_node *called)
+{
+    for (script_closure **at = p->f && called->op == SCRIPT_N_LOCAL ? &p->f->closure : NULL; at && *at; at = &(*at)->next)
+        if (!strcmp((*at)->name, called->name)) return called = (*at)->body, *at = (*at)->next, called;
+    return called;
+}
+
 static script_node *arguments(parser *p, script_node *callee) /* after "(" */
 {
     gathered g = {0};
@@ -488,6 +496,7 @@ static script_node *arguments(parser *p, script_node *callee) /* after "(" */
     if (need(p, ")")) return NULL;
     script_node *x = node_of(p, method ? SCRIPT_N_METHOD : SCRIPT_N_CALL, &g);
     if (x && method) x->name = callee->name;
+    if (x && !method && x->n > 1 && callee->name && !strcmp(callee->name, "fork")) x->kid[1] = forked(p, x->kid[1]);
     return x;
 }
 
@@ -755,15 +764,30 @@ static script_node *simple(parser *p)
     return assignment(p);
 }
 
+static script_node *block(parser *p);
+
+static script_node *closure(parser *p) /* after "def" */
+{
+    script_closure *c = rush_script_alloc(p->u, sizeof *c);
+    script_closure *outer = p->f->closure;
+    if (!c || !(c->name = need_name(p)) || need(p, "(") || need(p, ")") || need(p, ":")) return NULL;
+    p->f->closure = NULL; /* it can only call its own: what is called is nested in the text */
+    if (!(c->body = block(p))) return NULL;
+    c->next = outer;
+    p->f->closure = c;
+    return node(p, SCRIPT_N_PASS, 0, NULL, NULL, NULL);
+}
+
 static script_node *statement(parser *p)
 {
+    if (take(p, "def")) return closure(p);
     if (take(p, "if")) return if_statement(p);
     if (take(p, "while")) return loop(p, false);
     if (take(p, "for")) return loop(p, true);
     if (take(p, "with")) return with(p);
-    static const char *const others[] = {"def", "class", "try", "import", "from", "global", "nonlocal", "async"};
+    static const char *const others[] = {"class", "try", "import", "from", "global", "nonlocal", "async"};
     for (size_t i = 0; i < RUSH_COUNT(others); ++i)
-        if (is(p, others[i])) return no(p, "functions in functions, classes in functions, try, import and global are not TorchScript");
+        if (is(p, others[i])) return no(p, "classes in functions, try, import and global are not TorchScript");
     script_node *x = simple(p);
     return x && !end_line(p) ? x : NULL;
 }

@@ -238,11 +238,36 @@ static int call_method(script_call *c, const script_node *x, script_value *out)
 
 static bool is_type(script_value v, const script_node *type, const script_unit *u);
 
+/* fork(f, ...) calls f at once: what is waited for is there already. f is a function, a module or, as an attribute, a method; or a closure's body. */
+static int eval_fork(frame *f, const script_node *x, script_value *out)
+{
+    const script_node *called = x->kid[1];
+    const bool dotted = called->op == SCRIPT_N_ATTRIBUTE;
+    script_value v;
+    if (called->op == SCRIPT_N_BLOCK) {
+        if (run(f, called) == FAILED) return -1;
+        *out = f->result;
+        f->result = SCRIPT_NOTHING;
+        return 0;
+    }
+    if (eval(f, dotted ? called->kid[0] : called, &v)) return -1;
+    script_call c = {.unit = f->u, .name = "fork", .n = dotted, .in = &v, .depth = f->depth + 1};
+    script_node rest = *x;
+    ++rest.kid, --rest.n;
+    if (rest.names) ++rest.names;
+    int failed = eval_arguments(f, &rest, &c) || (dotted ? call_method(&c, called, out) : call_value(&c, v, out));
+    for (int i = dotted; i < c.n; ++i) rush_script_drop(c.in[i]);
+    rush_script_drop(v);
+    return failed ? -1 : 0;
+}
+
 /* annotate(T, v), uninitialized(T), unchecked_cast(T, v), isinstance(v, T), getattr(v, "name"), hasattr, fork(f, ...) */
 static int eval_form(frame *f, const script_node *x, script_value *out)
 {
     const char *name = x->name;
     if (!strcmp(name, "uninitialized")) return *out = SCRIPT_NOTHING, 0;
+    RUSH_CHECK(x->n >= 2, RUSH_TYPE_ERROR, "%s has too few arguments", name);
+    if (!strcmp(name, "fork")) return eval_fork(f, x, out);
     RUSH_CHECK(x->n >= 3, RUSH_TYPE_ERROR, "%s has too few arguments", name);
     if (!strcmp(name, "annotate") || !strcmp(name, "unchecked_cast")) {
         const script_node *t = x->kid[1];
@@ -251,16 +276,6 @@ static int eval_form(frame *f, const script_node *x, script_value *out)
         return 0;
     }
     script_value v;
-    if (!strcmp(name, "fork")) { /* at once: what is waited for is there already */
-        script_call c = {.unit = f->u, .name = "fork", .depth = f->depth + 1};
-        script_node rest = *x;
-        ++rest.kid, --rest.n, rest.names = NULL;
-        const script_function *g = rush_script_function_find(f->u, x->kid[1]->name ? x->kid[1]->name : "");
-        RUSH_CHECK(g, RUSH_NOT_IMPLEMENTED, "fork of what is no function of the program");
-        int failed = eval_arguments(f, &rest, &c) || rush_script_call_function(&c, g, (script_value){.kind = SCRIPT_UNSET}, out);
-        for (int i = 0; i < c.n; ++i) rush_script_drop(c.in[i]);
-        return failed ? -1 : 0;
-    }
     if (eval(f, x->kid[1], &v)) return -1;
     if (!strcmp(name, "isinstance")) {
         *out = script_of_bool(is_type(v, x->kid[2], f->u));

@@ -113,6 +113,13 @@ typedef struct script_param {
     bool keyword_only;
 } script_param;
 
+/* A function in a function, without arguments, which one fork() calls: it has the names of the outer one. */
+typedef struct script_closure {
+    const char *name;
+    script_node *body;
+    struct script_closure *next;
+} script_closure;
+
 struct script_function {
     const char *name, *path; /* "forward"; "__torch__.Net.forward" */
     script_class *of;
@@ -123,6 +130,7 @@ struct script_function {
     const char *text; /* from its "def" on: the last line ends a little later */
     size_t ntext;
     script_node *body, *result_type;
+    script_closure *closure;  /* while its text is read: those that no fork() was seen of */
     script_function *next;
 };
 

@@ -5,6 +5,7 @@ import io
 import math
 import pickletools
 import zipfile
+from collections import OrderedDict
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
 import pytest
@@ -1045,3 +1046,136 @@ class _Replaced(nn.Module):
 
 def test_methods_are_those_of_the_class():
     assert torch.jit.script(_Replaced())(torch.ones(1)).item() == 2
+
+
+def _difference(a: Tensor, b: Tensor, times: int = 3):
+    return a - b * times
+
+
+def _seven():
+    return 7
+
+
+def _forked(x: Tensor, y: Tensor):
+    f = torch.jit.fork(_difference, b=x, a=y)
+    g = torch.jit._fork(_difference, x, times=2, b=y)
+    return torch.jit.wait(f), torch.jit._wait(g), torch.jit.wait(torch.jit.fork(_seven))
+
+
+class _Forking(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+
+    def shifted(self, x: Tensor, by: float):
+        return self.layer(x) + by
+
+    def forward(self, x: Tensor):
+        futures = torch.jit.annotate(List[torch.jit.Future[Tensor]], [])
+        futures.append(torch.jit.fork(self.layer, x))
+        futures.append(torch.jit.fork(self.shifted, by=3.0, x=x))
+        return [torch.jit.wait(f) for f in futures]
+
+
+def test_fork_takes_functions_modules_methods_and_names():
+    x, y = torch.tensor(1.0), torch.tensor(10.0)
+    program = torch.jit.script(_forked)
+    assert isinstance(program, torch.jit.ScriptFunction)
+    same((torch.tensor(7.0), torch.tensor(-19.0), 7), program(x, y))
+    net = _Forking()
+    program = torch.jit.script(net)
+    for run in (program, reloaded(program)):
+        same(net(torch.ones(2)), run(torch.ones(2)))
+
+
+def _dictionaries(x: Tensor):
+    first = dict(a=x, b=x + 1)
+    return dict(first, b=x * 3, c=x), dict([("a", 1)], d=2), OrderedDict([("z", 1)]), first
+
+
+def _deleted(n: int):
+    items, named = [1, 2, n], {"x": n, "y": 2}
+    del items[0], named["x"]
+    return items, named
+
+
+def test_dictionaries_of_keywords_and_several_deletions():
+    for function, given in ((_dictionaries, torch.ones(1)), (_deleted, 5)):
+        program = torch.jit.script(function)
+        assert isinstance(program, torch.jit.ScriptFunction)
+        same(function(given), program(given))
+
+
+def _power(x: float, n: int):
+    return x ** n, min([n])
+
+
+def test_zero_has_no_negative_power():
+    program = torch.jit.script(_power)
+    assert program(0.0, 0) == (1.0, 0) and program(2.0, -1) == (0.5, -1)
+    with pytest.raises(RuntimeError, match="0.0 cannot be raised to a negative power"):
+        program(0.0, -1)
+
+
+def test_modules_with_hooks_stay_in_python():
+    net = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    net[0].register_forward_hook(lambda module, args, output: output + 1)
+    with pytest.warns(UserWarning, match="stays in Python: the hooks of Linear are Python"):
+        program = torch.jit.script(net)
+    same(net(torch.ones(2)), program(torch.ones(2)))
+    inner = torch.jit.trace(nn.Linear(2, 2), torch.ones(2))
+    inner.register_forward_pre_hook(lambda module, args: (args[0] * 2,))
+    outer = nn.Sequential(inner)
+    with pytest.warns(UserWarning, match="stays in Python"):
+        program = torch.jit.script(outer)
+    same(outer(torch.ones(2)), program(torch.ones(2)))
+
+
+class _Named(nn.Module):
+    def forward(self, x: Tensor):
+        return x, x
+
+
+def test_loaded_programs_fork_functions_in_functions():
+    """As PyTorch writes fork(): a function without arguments that has the names around it."""
+    text = """
+class _Named(Module):
+  __parameters__ = []
+  __buffers__ = []
+  training : bool
+  def forward(self, x: Tensor) -> Tuple[Tensor, Tensor]:
+    y = torch.mul(x, 2)
+    def __forked_function():
+      def __forked_function0():
+        return torch.add(y, x)
+      f = fork(__forked_function0)
+      return torch.wait(f)
+    f0 = fork(__forked_function)
+    return (torch.wait(f0), y)
+"""
+    out = io.BytesIO()
+    torch.jit.save(torch.jit.script(_Named()), out)
+
+    def replaced(text):
+        made, source = io.BytesIO(), zipfile.ZipFile(out)
+        with zipfile.ZipFile(made, "w") as into:
+            for name in source.namelist():
+                into.writestr(name, text.encode() if name.endswith(".py") else source.read(name))
+        made.seek(0)
+        return torch.jit.load(made)
+    same((torch.full((1,), 3.0), torch.full((1,), 2.0)), replaced(text)(torch.ones(1)))
+    with pytest.raises((RuntimeError, NotImplementedError), match="__forked_function"):  # by itself it cannot be called
+        replaced(text.replace("f = fork(__forked_function0)", "f = fork(__forked_function)"))(torch.ones(1))
+
+
+def test_modules_of_programs_are_replaced_by_their_like():
+    net, other = nn.Sequential(nn.Linear(2, 2), nn.ReLU()), nn.Linear(2, 2)
+    program, x = torch.jit.script(net), torch.ones(2)
+    setattr(program, "0", torch.jit.script(other))
+    for run in (program, reloaded(program), copy.deepcopy(program)):
+        same(other(x).relu(), run(x))
+    with pytest.raises(RuntimeError, match="Cannot re-assign modules in a ScriptModule with non-scripted module, tried to replace existing module '0': Linear"):
+        setattr(program, "0", other)
+    with pytest.raises(NotImplementedError, match="cannot replace"):
+        setattr(program, "0", torch.jit.script(nn.Tanh()))
+    same(other(x).relu(), program(x))

@@ -1,11 +1,14 @@
 """Futures: values that arrive later."""
 import logging
 import threading
+from typing import Generic, TypeVar
 
 __all__ = ["Future", "collect_all", "wait_all"]
 
+T = TypeVar("T")
 
-class Future:
+
+class Future(Generic[T]):
     """A value, or an exception, that some thread will set."""
 
     def __init__(self, *, devices=None):
@@ -80,9 +83,6 @@ class Future:
                 following.set_result(result)
         self.add_done_callback(run)
         return following
-
-    def __class_getitem__(cls, item):
-        return cls
 
 
 def collect_all(futures):

@@ -72,9 +72,19 @@ class RecursiveScriptModule(ScriptModule):
         if what == "attribute" and name != "training":
             self._c.set(name, value)
             return
+        if name in self.__dict__.get("_modules", ()) and "_c" in self.__dict__:
+            self._replace(name, self._modules[name], value)
         super().__setattr__(name, value)
         if what == "attribute":
             self._c.set(name, bool(value))
+
+    def _replace(self, name, old, new):
+        """Another module where the program has one: of the same class, whose methods the program calls."""
+        if not _builtin_isinstance(new, RecursiveScriptModule):
+            raise RuntimeError(f"Cannot re-assign modules in a ScriptModule with non-scripted module, tried to replace existing module '{name}': {new}")
+        if new._c.type != old._c.type:
+            raise NotImplementedError(f"the program has a {old._c.type} for '{name}', which a {new._c.type} cannot replace")
+        self._c.set(name, new._c)
 
     @property
     def code(self):
@@ -426,5 +436,7 @@ def fork(func, *args, **kwargs):
 def wait(future):
     return future.wait()
 
+
+_fork, _wait = fork, wait  # as older programs call them
 
 from . import _script, _trace  # noqa: E402, F401

@@ -172,6 +172,12 @@ def literal(x):
     return ast.Constant(x)
 
 
+def refuse_hooks(module):
+    """A program would leave them out."""
+    if module._forward_hooks or module._forward_pre_hooks:
+        raise NotImplementedError(f"the hooks of {type(module).__name__} are Python")
+
+
 class Compiler:
     """One function or method."""
 
@@ -559,6 +565,7 @@ class Compiler:
         if isinstance(f, Py):
             return self.call_python(f.value, node)
         if isinstance(f, Mod):
+            refuse_hooks(f.module)
             f = Method(f, "forward")
         if isinstance(f, Method):
             return self.call_method(f, node)
@@ -712,7 +719,8 @@ class Compiler:
     do_Continue = do_Break
 
     def do_Delete(self, node):
-        self.emit(ast.Delete([self.target(t) for t in node.targets]))
+        for target in node.targets:
+            self.emit(ast.Delete([self.target(target)]))
 
     def do_Assert(self, node):
         test = self.static(node.test)
@@ -1071,18 +1079,27 @@ def _norm(c, node):
     return ast.Call(raw("torch.linalg_vector_norm"), [c.expr(given["input"]), ast.Constant(2.0) if order in ("fro", None) else c.expr(given["p"])], named)
 
 
+def _dict(c, node):
+    """What keywords say is set after what is copied: the language's dict() takes no keywords."""
+    args, named = c.arguments(node)
+    if not named or not args:
+        return ast.Dict([ast.Constant(k.arg) for k in named], [k.value for k in named]) if named else ast.Call(raw("dict"), args, [])
+    made = f"dict_{node.lineno}_{node.col_offset}"
+    c.emit(ast.Assign([raw(made)], ast.Call(raw("dict"), args, [])))
+    for k in named:
+        c.emit(ast.Assign([ast.Subscript(raw(made), ast.Constant(k.arg), ast.Store())], k.value))
+    return raw(made)
+
+
 def _fork(c, node):
-    f = c.static(node.args[0])
-    if not isinstance(f, Py) or not inspect.isfunction(f.value) and not isinstance(f.value, torch.jit.ScriptFunction):
-        raise NotImplementedError("torch.jit.fork of what is no function")
-    path = c.program.function(f.value) if inspect.isfunction(f.value) else c.program.include(f.value)(f.value._path)
-    return ast.Call(raw("fork"), [raw(path), *(c.expr(a) for a in node.args[1:])], [ast.keyword(k.arg, c.expr(k.value)) for k in node.keywords])
+    called = c.expr(ast.copy_location(ast.Call(node.args[0], node.args[1:], node.keywords), node))
+    return ast.Call(raw("fork"), [called.func, *called.args], called.keywords)
 
 
 _SPECIAL = {torch.jit.annotate: _annotate, torch.jit.isinstance: _isinstance, isinstance: _isinstance, type: _type, warnings.warn: _warn, torch._assert: _assert, torch.Size: _same,
             _C._set_grad_enabled: lambda c, node: c.called("torch.set_grad_enabled", node), pow: lambda c, node: c.called("torch.pow", node),
             torch.manual_seed: lambda c, node: c.called("torch.manual_seed", node),
-            typing.cast: lambda c, node: c.expr(node.args[1]), torch.jit.fork: _fork, torch.jit.wait: lambda c, node: c.called("torch.wait", node),
+            typing.cast: lambda c, node: c.expr(node.args[1]), torch.jit.fork: _fork, dict: _dict, collections.OrderedDict: _dict, torch.jit.wait: lambda c, node: c.called("torch.wait", node),
             torch.device: lambda c, node: c.called("torch.device", node), getattr: _getattr,
             torch.functional.stft: _stft, torch.functional.tensordot: _tensordot, torch.functional.norm: _norm,
             **{f: _by_flags(f, "return_inverse", "return_counts") for f in (torch.functional.unique, torch.functional.unique_consecutive)},

@@ -177,6 +177,8 @@ def script_function(fn):
 
 def script_module(module):
     """A module with the same tensors, whose methods are a program."""
+    from ._compile import refuse_hooks
+    refuse_hooks(module)
     program = Program()
     root = program.module(module)
     root.start()

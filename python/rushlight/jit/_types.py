@@ -52,9 +52,9 @@ def text(kind, classes):
         return f"Optional[{inner}]" if len(rest) < len(args) else inner
     if origin in (typing.Final, typing.Annotated):
         return text(args[0], classes)
-    if origin in (torch.jit.Future, torch.futures.Future):
+    if origin is torch.futures.Future:
         return f"Future[{text(args[0], classes)}]"
-    if kind is torch.futures.Future or kind is torch.jit.Future:
+    if kind is torch.futures.Future:
         return "Future[Tensor]"
     if inspect.isclass(kind):
         if issubclass(kind, torch.nn.Module) or kind.__module__ in ("builtins", "typing", "collections.abc"):
