@@ -3,6 +3,7 @@ import importlib
 import io
 import pathlib
 import sys
+import zipfile
 
 import pytest
 import rushlight as torch
@@ -119,6 +120,52 @@ def test_mocks_and_hooks(net):
     assert seen == ["boxed.deep.most"] and "boxed.deep.most.twice" in repr(twice)
     with pytest.raises(NotImplementedError, match="was mocked out during packaging"):
         twice(1)
+
+
+def test_mocks_are_packaged_again(net):
+    file, _ = packed(("mock", "boxed.deep.**"), ("intern", "boxed.**"), ("save_module", "boxed.net"))
+    package = PackageImporter(file)
+    again, exporter = packed(("intern", "**"), ("save_module", "boxed.net"), importer=(package, sys_importer))
+    assert "boxed.deep.most.twice" in repr(PackageImporter(again).import_module("boxed.net").twice)
+
+
+def test_resources_and_who_imported(net, tmp_path):
+    main = "from importlib import resources\nimport torch_package_importer as own\nimport words\n" \
+           "texts = own.load_text('words', 'a.txt'), resources.files(words).joinpath('a.txt').read_text()\n"
+    file, exporter = packed(("extern", "numpy"), ("intern", "**"), ("save_text", "words", "a.txt", "hello"), ("save_source_string", "main", main),
+                            ("save_pickle", "models", "net.pkl", net))
+    assert not {"torch_package_importer", "words"} & {*exporter.externed_modules(), *exporter.interned_modules()}
+    zipfile.ZipFile(file).extractall(tmp_path)
+    file.seek(0)
+    for package, unpacked in ((PackageImporter(file), False), (PackageImporter(next(tmp_path.glob("*/main.py")).parent), True)):
+        assert package.import_module("main").texts == ("hello", "hello")
+        reader = package.get_resource_reader("words")
+        assert list(reader.contents()) == ["a.txt"] and reader.open_resource("a.txt").read() == b"hello"
+        if unpacked:
+            assert pathlib.Path(reader.resource_path("a.txt")).read_text() == "hello"
+        else:
+            with pytest.raises(FileNotFoundError):
+                reader.resource_path("a.txt")
+        assert torch.equal(package.load_pickle("models", "net.pkl").linear.weight, net.linear.weight)
+
+
+def test_externals_below_packages_and_imports_by_call(net):
+    file, exporter = packed(("extern", "boxed.tools"), ("intern", "**"), ("save_source_string", "main", "import boxed.tools\n"),
+                            ("save_source_string", "boxed.more", "tools = __import__('tools', globals(), fromlist=['ONE'], level=1)\nlater = '__import__'\n"))
+    assert exporter.externed_modules() == ["boxed.tools"]
+    package = PackageImporter(file)
+    assert package.import_module("boxed.more").tools is sys.modules["boxed.tools"]
+    assert package.import_module("main").boxed is package.import_module("boxed") is not sys.modules["boxed"]
+    assert package.import_module("boxed").tools is sys.modules["boxed.tools"]
+
+
+def test_modules_of_packages_by_their_names(net):
+    file, _ = packed(("extern", "numpy"), ("intern", "**"), ("save_pickle", "models", "net.pkl", net))
+    package = PackageImporter(file)
+    name = type(package.load_pickle("models", "net.pkl")).__module__
+    assert name.endswith(".boxed.net") and name != "boxed.net"
+    _, exporter = packed(("extern", "numpy"), ("intern", "**"), ("save_module", name), importer=(package, sys_importer))
+    assert "boxed.net" in exporter.interned_modules()
 
 
 def test_graph_modules():

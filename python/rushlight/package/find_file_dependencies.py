@@ -13,6 +13,12 @@ def find_files_source_depends_on(src, package):
             module = importlib.util.resolve_name("." * node.level + (node.module or ""), package) if node.level else node.module
             found.update({(module, None if alias.name == "*" else alias.name): None for alias in node.names})
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "__import__":
-            if node.args and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str):
-                found[node.args[0].value, None] = None
+            given = dict(zip(("name", "globals", "locals", "fromlist", "level"), node.args)) | {k.arg: k.value for k in node.keywords}
+            try:
+                name, parts, level = (ast.literal_eval(given[k]) if k in given else standard for k, standard in (("name", ""), ("fromlist", ()), ("level", 0)))
+            except ValueError:  # its name is known when it runs
+                continue
+            if isinstance(name, str):
+                module = importlib.util.resolve_name("." * level + name, package) if level else name
+                found.update({(module, part): None for part in parts or [None]})
     return list(found)

@@ -25,6 +25,7 @@ from ..utils.hooks import RemovableHandle
 from . import find_file_dependencies
 from .glob_group import GlobGroup
 from .importer import Importer, ObjMismatchError, ObjNotFoundError, OrderedImporter, is_from_package, process_name, split_mangled, sys_importer
+from .package_importer import IMPORTER
 
 __all__ = ["PackagingError", "EmptyMatchError", "PackageExporter"]
 
@@ -204,6 +205,8 @@ class PackageExporter:
             self._fail(module_name, UNREADABLE, context=f"Context: {error}")
             return
         for name, part in found:
+            if name == IMPORTER:
+                continue
             for wanted in ([f"{name}.{part}"] if part else []) + [name]:
                 if self._exists(wanted):
                     node.needs[wanted] = None
@@ -225,6 +228,7 @@ class PackageExporter:
         """The source of a module, whatever the patterns say of it."""
         if not isinstance(module_name, str):
             raise TypeError("save_module() expects a string input, did you perhaps mean to pass `__name__`?")
+        module_name = split_mangled(module_name)[1]
         self._match(module_name)
         self._intern(module_name, dependencies)
 
@@ -313,7 +317,7 @@ class PackageExporter:
                 self._write(f"{path}/__init__.py" if node.is_package else f"{path}.py", node.source.encode("utf-8"))
             elif node.action == "mock":
                 self._write(f"{path}/__init__.py" if self._is_package(name) else f"{path}.py", MOCK.encode())
-        if self.mocked_modules():
+        if "_mock" in self._nodes or self.mocked_modules():
             with open(os.path.join(os.path.dirname(__file__), "_mock.py"), "rb") as f:
                 self._write("_mock.py", f.read())
         self._write(".data/extern_modules", "".join(name + "\n" for name in self.externed_modules()).encode())

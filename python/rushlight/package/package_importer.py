@@ -23,6 +23,7 @@ from .importer import Importer, process_name
 
 __all__ = ["PackageImporter"]
 _numbers = itertools.count()
+IMPORTER = "torch_package_importer"  # by this name a module of a package finds who imported it
 
 
 class PackageImporter(Importer):
@@ -31,7 +32,8 @@ class PackageImporter(Importer):
     def __init__(self, file_or_buffer, module_allowed=lambda module_name: True):
         self._shown = str(file_or_buffer)
         if isinstance(file_or_buffer, (str, os.PathLike)):
-            self.filename, self._archive = os.fspath(file_or_buffer), PyTorchFileReader(os.fspath(file_or_buffer))
+            self.filename = os.fspath(file_or_buffer)
+            self._archive = _Folder(self.filename) if os.path.isdir(self.filename) else PyTorchFileReader(self.filename)
         else:
             self.filename, self._archive = "<binary>", open_archive(file_or_buffer)
         self._id = f"<torch_package_{next(_numbers)}>"
@@ -43,13 +45,12 @@ class PackageImporter(Importer):
         self.modules = {}
         self._sources, self._packages = {}, set()  # module -> record; folders with modules below them
         for record in self._records:
-            if record.endswith(".py"):
-                parts = record[:-3].split("/")
-                if parts[-1] == "__init__":
-                    parts.pop()
-                    self._packages.add(".".join(parts))
-                self._sources[".".join(parts)] = record
-                self._packages.update(".".join(parts[:n]) for n in range(1, len(parts)))
+            *above, last = record.split("/")
+            if last.endswith(".py"):
+                self._sources[".".join(above if last == "__init__.py" else [*above, last[:-3]])] = record
+            self._packages.update(_above([*above, last]))
+        for name in self.extern_modules:
+            self._packages.update(_above(name.split(".")))
         self._builtins = {**vars(builtins), "__import__": self._import}
 
     # ---- files ----
@@ -101,7 +102,7 @@ class PackageImporter(Importer):
     def get_source(self, module_name):
         """The source of a module of the package."""
         name = module_name[len(self._id) + 1:] if module_name.startswith(self._id) else module_name
-        return self._archive.get_record(self._sources[name]).decode("utf-8")
+        return self._archive.get_record(self._sources[name]).decode("utf-8") if name in self._sources else ""  # a folder alone
 
     def is_package(self, module_name):
         return module_name in self._packages
@@ -113,12 +114,17 @@ class PackageImporter(Importer):
     def _load(self, name):
         if name in self.modules:
             return self.modules[name]
+        parent, _, last = name.rpartition(".")
+        if name == IMPORTER:
+            return self
         if self._is_external(name):
-            return importlib.import_module(process_name(name))
+            module = importlib.import_module(process_name(name))
+            if parent in self._packages and not self._is_external(parent):
+                setattr(self._load(parent), last, module)
+            return module
         if name not in self._sources and name not in self._packages:
             raise ModuleNotFoundError(f'No module named "{name}" in self-contained archive "{self._shown}" and the module is also not in the list '
                                       f"of allowed external modules: {self.extern_modules}", name=name)
-        parent, _, last = name.rpartition(".")
         if parent:
             above = self._load(parent)
             if name in self.modules:  # the parent imported it
@@ -150,16 +156,25 @@ class PackageImporter(Importer):
     def _import(self, name, globals=None, locals=None, fromlist=(), level=0):
         """__import__ of the package's modules."""
         absolute = importlib.util.resolve_name("." * level + name, globals["__package__"]) if level else name
+        top = absolute.partition(".")[0]
         if self._is_external(absolute):
+            self._load(absolute)
+            if not fromlist and not self._is_external(top):
+                return self._load(top)
             return builtins.__import__(process_name(absolute), globals, locals, fromlist, 0)
         module = self._load(absolute)
         if not fromlist:
-            return self._load(absolute.partition(".")[0])
+            return self._load(top)
         for wanted in getattr(module, "__all__", ()) if "*" in fromlist else fromlist:
             below = f"{absolute}.{wanted}"
             if not hasattr(module, wanted) and (below in self._sources or below in self._packages or self._is_external(below)):
                 setattr(module, wanted, self._load(below))
         return module
+
+
+def _above(parts):
+    """The packages that the parts of a name lie in."""
+    return (".".join(parts[:n]) for n in range(1, len(parts)))
 
 
 def _path(package, resource):
@@ -199,6 +214,29 @@ class _Unpickler(pickle.Unpickler):
         return self._loaded[key]
 
 
+class _Folder:
+    """A package that was unpacked: files are its records."""
+
+    def __init__(self, path):
+        self._path = path
+
+    def get_all_records(self):
+        return sorted(os.path.relpath(os.path.join(folder, name), self._path).replace(os.sep, "/") for folder, _, names in os.walk(self._path) for name in names)
+
+    def has_record(self, name):
+        return os.path.isfile(os.path.join(self._path, name))
+
+    def get_record(self, name):
+        with open(os.path.join(self._path, name), "rb") as f:
+            return f.read()
+
+    def _read_storage(self, name, nbytes):
+        data = bytearray(self.get_record(name))
+        if len(data) != nbytes:
+            raise RuntimeError(f"{name} has {len(data)} bytes, not {nbytes}")
+        return torch.frombuffer(data, dtype=torch.uint8).untyped_storage() if data else torch.UntypedStorage(0)
+
+
 class _Resources:
     """The files of one folder of a package."""
 
@@ -211,6 +249,8 @@ class _Resources:
         return io.BytesIO(self._importer._archive.get_record(self._folder + resource))
 
     def resource_path(self, resource):
+        if isinstance(self._importer._archive, _Folder) and self.is_resource(resource):
+            return os.path.join(self._importer.filename, self._folder, resource)
         raise FileNotFoundError(f"{self._folder}{resource} is inside of {self._importer.filename}")
 
     def is_resource(self, name):
