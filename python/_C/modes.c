@@ -205,52 +205,92 @@ static PyObject *set_grad(PyObject *module, PyObject *x)
     Py_RETURN_NONE;
 }
 
-/* A device type as a string, a device, or nothing: the CPU's or, for old calls without one, CUDA's. */
-static int device_type(PyObject *const *args, Py_ssize_t n, int missing)
+/* The arguments of a function by position or name: borrowed, NULL where there is none. */
+static int taken(const char *who, PyObject *const *args, Py_ssize_t n, PyObject *names, Py_ssize_t most, const char *const *word, PyObject **out)
 {
-    rush_device d;
-    if (n == 0 || args[0] == Py_None) return missing;
-    int ok = py_to_device(args[0], &d);
-    if (ok < 0) return -1;
-    if (!ok || d.type >= RUSH_DEVICES) return ok ? RUSH_CUDA : (PyErr_Format(PyExc_TypeError, "a device type was expected, not %s", py_type_name(args[0])), -1);
-    return d.type;
+    if (n > most) return PyErr_Format(PyExc_TypeError, "%s() takes %zd positional argument%s but %zd were given", who, most, most == 1 ? "" : "s", n), -1;
+    for (Py_ssize_t i = 0; i < most; ++i) out[i] = i < n ? args[i] : NULL;
+    for (Py_ssize_t k = 0; names && k < PyTuple_GET_SIZE(names); ++k) {
+        PyObject *name = PyTuple_GET_ITEM(names, k);
+        Py_ssize_t i = 0;
+        while (i < most && PyUnicode_CompareWithASCIIString(name, word[i])) ++i;
+        if (i == most) return PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'", who, name), -1;
+        if (out[i]) return PyErr_Format(PyExc_TypeError, "%s() got multiple values for argument '%U'", who, name), -1;
+        out[i] = args[n + k];
+    }
+    return 0;
 }
 
-/* The same, or by name; a keyword's value stands behind the n arguments. */
-static int asked_type(const char *who, PyObject *const *args, Py_ssize_t n, PyObject *names, int missing)
+/* The type of a device that a string names. */
+static int named_type(const char *who, PyObject *x)
 {
-    if (!names || !PyTuple_GET_SIZE(names)) return device_type(args, n, missing);
-    if (n == 0 && PyTuple_GET_SIZE(names) == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "device_type") == 0) return device_type(args, 1, missing);
-    return PyErr_Format(PyExc_TypeError, "%s(device_type) takes one argument", who), -1;
+    rush_device d;
+    if (!x || !PyUnicode_Check(x)) return PyErr_Format(PyExc_TypeError, "%s(): argument 'device_type' (position 1) must be str, not %s", who, x ? py_type_name(x) : "absent"), -1;
+    return py_to_device(x, &d) < 0 ? -1 : d.type;
+}
+
+static bool has_autocast(int type)
+{
+    static const char *const known[] = {"cpu", "cuda", "xpu", "mps", "hpu", "ipu", "xla", "mtia", "maia"};
+    for (size_t i = 0; i < RUSH_COUNT(known); ++i)
+        if (!strcmp(rush_device_name(type), known[i])) return true;
+    return type == RUSH_PRIVATEUSEONE;
+}
+
+static PyObject *autocast_available(PyObject *module, PyObject *x)
+{
+    int d = named_type("_is_autocast_available", x);
+    return d < 0 ? NULL : PyBool_FromLong(has_autocast(d));
+}
+
+static int autocast_key(const char *who, PyObject *x)
+{
+    int d = named_type(who, x);
+    if (d >= 0 && !has_autocast(d)) return PyErr_SetString(PyExc_RuntimeError, "unknown device type for autocast in get_autocast_dispatch_key_from_device_type"), -1;
+    return d;
 }
 
 static PyObject *autocast_enabled(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
-    int d = asked_type("is_autocast_enabled", args, n, names, RUSH_CUDA);
+    PyObject *type;
+    if (taken("is_autocast_enabled", args, n, names, 1, (const char *const[]){"device_type"}, &type)) return NULL;
+    int d = type ? autocast_key("is_autocast_enabled", type) : RUSH_CUDA; /* as calls of old, without a type, mean it */
     return d < 0 ? NULL : PyBool_FromLong(rush_autocast_on(d));
 }
 
-static PyObject *set_autocast(PyObject *module, PyObject *const *args, Py_ssize_t n)
+static PyObject *set_autocast(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
-    if (n < 1 || n > 2) return PyErr_Format(PyExc_TypeError, "set_autocast_enabled(device_type, enabled) takes 2 arguments");
-    int d = device_type(args, n - 1, RUSH_CUDA), on = PyObject_IsTrue(args[n - 1]);
-    if (d < 0 || on < 0) return NULL;
-    rush_autocast_set(d, on);
+    PyObject *given[2];
+    if (taken("set_autocast_enabled", args, n, names, 2, (const char *const[]){"device_type", "enabled"}, given)) return NULL;
+    const bool old = given[0] && !given[1]; /* set_autocast_enabled(enabled): CUDA's */
+    PyObject *on = given[!old];
+    if (!on || !PyBool_Check(on)) {
+        return PyErr_Format(PyExc_TypeError, "set_autocast_enabled(): argument 'enabled' (position %d) must be bool, not %s", 2 - old, on ? py_type_name(on) : "absent");
+    }
+    int d = old ? RUSH_CUDA : autocast_key("set_autocast_enabled", given[0]);
+    if (d < 0) return NULL;
+    rush_autocast_set(d, on == Py_True);
     Py_RETURN_NONE;
 }
 
 static PyObject *autocast_dtype(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
-    int d = asked_type("get_autocast_dtype", args, n, names, RUSH_CPU);
+    PyObject *type;
+    if (taken("get_autocast_dtype", args, n, names, 1, (const char *const[]){"device_type"}, &type)) return NULL;
+    int d = named_type("get_autocast_dtype", type);
+    if (d >= 0 && !has_autocast(d)) return PyErr_Format(PyExc_RuntimeError, "unsupported scalarType");
     return d < 0 ? NULL : py_dtype(rush_autocast_dtype(d));
 }
 
-static PyObject *set_autocast_dtype(PyObject *module, PyObject *const *args, Py_ssize_t n)
+static PyObject *set_autocast_dtype(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
-    int dtype, d = n == 2 ? device_type(args, 1, RUSH_CPU) : -1;
-    if (n != 2) return PyErr_Format(PyExc_TypeError, "set_autocast_dtype(device_type, dtype) takes 2 arguments");
+    PyObject *given[2];
+    if (taken("set_autocast_dtype", args, n, names, 2, (const char *const[]){"device_type", "dtype"}, given)) return NULL;
+    int dtype, d = named_type("set_autocast_dtype", given[0]);
     if (d < 0) return NULL;
-    if (!py_to_dtype(args[1], &dtype)) return PyErr_Format(PyExc_TypeError, "set_autocast_dtype(): a dtype was expected, not %s", py_type_name(args[1]));
+    if (!given[1] || !py_to_dtype(given[1], &dtype)) {
+        return PyErr_Format(PyExc_TypeError, "set_autocast_dtype(): argument 'dtype' (position 2) must be torch.dtype, not %s", given[1] ? py_type_name(given[1]) : "absent");
+    }
     rush_autocast_dtype_set(d, dtype);
     if (rush_failed()) return py_raise();
     Py_RETURN_NONE;
@@ -348,7 +388,6 @@ static PyObject *later_set(PyObject *module, PyObject *on)
     return PyBool_FromLong(was);
 }
 
-#define FAST(f) (PyCFunction)(void (*)(void))f, METH_FASTCALL
 #define FASTKW(f) (PyCFunction)(void (*)(void))f, METH_FASTCALL | METH_KEYWORDS
 static PyMethodDef functions[] = {
     {"_record_always", record_always, METH_O, "Whether no_grad is without effect; the answer is whether it was."},
@@ -356,9 +395,10 @@ static PyMethodDef functions[] = {
     {"_set_grad_enabled", set_grad, METH_O, "Sets whether operations are recorded."},
     {"is_inference_mode_enabled", inference_enabled, METH_NOARGS, "Is inference_mode on?"},
     {"is_autocast_enabled", FASTKW(autocast_enabled), "is_autocast_enabled(device_type): is autocast on for it?"},
-    {"set_autocast_enabled", FAST(set_autocast), "set_autocast_enabled(device_type, enabled)"},
+    {"_is_autocast_available", autocast_available, METH_O, "Has autocast a meaning for this device type?"},
+    {"set_autocast_enabled", FASTKW(set_autocast), "set_autocast_enabled(device_type, enabled)"},
     {"get_autocast_dtype", FASTKW(autocast_dtype), "get_autocast_dtype(device_type): the low precision type."},
-    {"set_autocast_dtype", FAST(set_autocast_dtype), "set_autocast_dtype(device_type, dtype)"},
+    {"set_autocast_dtype", FASTKW(set_autocast_dtype), "set_autocast_dtype(device_type, dtype)"},
     {"is_autocast_cache_enabled", autocast_cache, METH_NOARGS, "Are casts of weights kept until autocast ends?"},
     {"set_autocast_cache_enabled", set_autocast_cache, METH_O, "Sets whether casts of weights are kept."},
     {"clear_autocast_cache", nothing, METH_NOARGS, "Forgets casts that were kept."},

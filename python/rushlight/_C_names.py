@@ -240,12 +240,6 @@ def _storage_Use_Count(storage_ptr):
     raise NotImplementedError("_storage_Use_Count is not there")
 
 
-def _is_autocast_available(device_type):
-    """Has autocast a meaning for this device type?"""
-    return device_type in ("cpu", "cuda", "xpu", "mps", "hpu", "ipu", "xla", "mtia", "maia",
-                           _C._get_privateuse1_backend_name())
-
-
 def _cudnn_switch(name, kind):
     """The functions that read and write a switch of cuDNN's."""
     def read():

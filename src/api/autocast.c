@@ -16,7 +16,12 @@ static void defaults(void)
 {
     if (now.set) return;
     now.set = now.cache = true;
-    for (int d = 0; d < RUSH_DEVICES; ++d) now.dtype[d] = d == RUSH_CUDA ? RUSH_F16 : RUSH_BF16;
+    static const char *const wide[] = {"cpu", "hpu", "xla", "maia"};
+    for (int d = 0; d < RUSH_DEVICES; ++d) {
+        now.dtype[d] = RUSH_F16;
+        for (size_t i = 0; i < RUSH_COUNT(wide); ++i)
+            if (!strcmp(rush_device_name(d), wide[i])) now.dtype[d] = RUSH_BF16;
+    }
 }
 
 /* Of a type of device that there can be; else an error and the CPU's. */

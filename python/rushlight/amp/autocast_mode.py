@@ -32,8 +32,7 @@ class autocast:
         if not isinstance(device_type, str):
             raise ValueError("Expected `device_type` of type `str`, got: `%s`" % type(device_type))
         self.device = device_type
-        self.fast_dtype = torch.get_autocast_dtype(device_type) if dtype is None and \
-            is_autocast_available(device_type) else dtype
+        self.fast_dtype = torch.get_autocast_dtype(device_type) if dtype is None else dtype
         if not is_autocast_available(device_type):
             raise RuntimeError("User specified an unsupported autocast device_type '%s'" % device_type)
         if cache_enabled is None:

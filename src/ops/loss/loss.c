@@ -279,9 +279,6 @@ static int hinge_run(const rush_op *op, const rush_value *in, rush_value *out)
 static int ranking_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t, *b = in[1].t, *t = in[2].t;
-    RUSH_CHECK(a->ndim == b->ndim && a->ndim == t->ndim, RUSH_RUNTIME_ERROR,
-               "margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: %s, input2: %s, target: %s ", rush_shape_of(a),
-               rush_shape_of(b), rush_shape_of(t));
     return REDUCED(out, clamp_min(add(mul(neg(t), sub(a, b)), in[3].f), 0), in[4]);
 }
 

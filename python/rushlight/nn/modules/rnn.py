@@ -170,7 +170,8 @@ class RNNBase(Module):
     def check_input(self, input, batch_sizes):
         """Complain unless the input fits the weights."""
         wanted = 2 if batch_sizes is not None else 3
-        if not torch.is_autocast_enabled(input.device.type) and input.dtype != self._flat_weights[0].dtype:
+        kind = input.device.type
+        if input.dtype != self._flat_weights[0].dtype and not (torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)):
             raise ValueError(f"RNN input dtype ({input.dtype}) does not match weight dtype "
                              f"({self._flat_weights[0].dtype}). Convert input: input.to({self._flat_weights[0].dtype}), "
                              f"or convert model: model.to({input.dtype})")
