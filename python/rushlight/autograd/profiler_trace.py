@@ -11,8 +11,8 @@ _C_TYPES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bf
 _LAST = 5000000     # devices stand below processes
 
 
-def write(events, path):
-    """Write an EventList to a file, compressed when its name ends in .gz."""
+def write(events, path, metadata={}):
+    """Write an EventList and what else is to be told to a file, compressed when its name ends in .gz."""
     pid = os.getpid()
     base = getattr(events, "_start_ns", 0) / 1000.0
     first = min((event.time_range.start for event in events), default=0.0) + base
@@ -50,7 +50,7 @@ def write(events, path):
         if event.self_cpu_memory_usage:
             entries.append(_memory(pid, event, base + event.time_range.end, i, event.self_cpu_memory_usage, event.live_bytes))
     trace = {"schemaVersion": 1, "deviceProperties": [], "host_name": socket.gethostname(), "displayTimeUnit": "ms",
-             "baseTimeNanoseconds": 0, "traceEvents": entries, "traceName": str(path)}
+             "baseTimeNanoseconds": 0, **metadata, "traceEvents": entries, "traceName": str(path)}
     with (gzip.open if str(path).endswith(".gz") else open)(path, "wt") as f:
         json.dump(trace, f)
 

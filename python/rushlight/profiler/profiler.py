@@ -1,16 +1,14 @@
 """profile(): records some steps of a loop and skips others, and hands finished traces to a function."""
 import enum
-import gzip
 import json
 import os
-import shutil
 import socket
-import tempfile
 import time
 import warnings
 
 import rushlight as torch
 from rushlight.autograd import profiler as prof
+from rushlight.autograd import profiler_trace
 from rushlight.autograd.profiler import KinetoStepTracker, ProfilerActivity
 
 __all__ = ["supported_activities", "ProfilerAction", "schedule", "tensorboard_trace_handler", "profile",
@@ -123,17 +121,7 @@ class _KinetoProfile:
         return self.profiler
 
     def export_chrome_trace(self, path):
-        if str(path).endswith(".gz"):
-            handle, plain = tempfile.mkstemp(suffix=".json")
-            os.close(handle)
-            try:
-                self._need().export_chrome_trace(plain)
-                with open(plain, "rb") as source, gzip.open(path, "wb") as target:
-                    shutil.copyfileobj(source, target)
-            finally:
-                os.remove(plain)
-        else:
-            self._need().export_chrome_trace(path)
+        profiler_trace.write(self._need()._need(), path, self._metadata)
 
     def export_stacks(self, path, metric="self_cpu_time_total"):
         return self._need().export_stacks(path, metric)
@@ -179,6 +167,7 @@ class profile(_KinetoProfile):
         self.step_num = 0
         self.current_action = self.schedule(self.step_num)
         self.step_rec_fn = None
+        KinetoStepTracker.init_step_count(PROFILER_STEP_NAME)
 
     def __enter__(self):
         self.start()
@@ -213,7 +202,6 @@ class profile(_KinetoProfile):
         self.step_num += 1
         self.current_action = self.schedule(self.step_num)
         self._move(before, self.current_action)
-        KinetoStepTracker.increment_step(PROFILER_STEP_NAME)
         self._begin_step()
 
     def set_custom_trace_id_callback(self, callback):
