@@ -82,6 +82,11 @@ class WeakIdKeyDictionary(collections.abc.MutableMapping):
             if key is not None:
                 yield key
 
+    def update(self, dict=(), **kwargs):
+        """What has no items() is read to its end before anything is set."""
+        for key, value in {**(dict if hasattr(dict, "items") else type(self.data)(dict)), **kwargs}.items():
+            self[key] = value
+
     def keyrefs(self):
         return list(self.data)
 

@@ -69,10 +69,9 @@ def _draw_seed(generator):
 
 
 def _sharding_worker_init_fn(worker_init_fn, world_size, rank_id, worker_id):
-    """Worker start of data pipes: the workers of all processes share the stream."""
+    """Worker start of data pipes: the processes share the stream, and the workers of each its share."""
     info = get_worker_info()
-    torch.utils.data.graph_settings.apply_sharding(info.dataset, info.num_workers * world_size,
-                                                   rank_id * info.num_workers + worker_id)
+    torch.utils.data.graph_settings.apply_sharding(info.dataset, info.num_workers * world_size, worker_id * world_size + rank_id)
     if worker_init_fn is not None:
         worker_init_fn(worker_id)
 

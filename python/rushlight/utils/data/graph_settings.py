@@ -1,6 +1,7 @@
 """Walks over a graph of data pipes to change shuffling and sharding of the pipes in it."""
 import inspect
 
+from rushlight.utils.data.datapipes.iter import SHARDING_PRIORITIES
 from rushlight.utils.data.graph import traverse_dps
 
 __all__ = ["apply_random_seed", "apply_sharding", "apply_shuffle_seed", "apply_shuffle_settings",
@@ -18,17 +19,21 @@ def get_all_graph_pipes(graph):
     return list(found.values())
 
 
-def apply_sharding(datapipe, num_of_instances, instance_id, sharding_group=None):
-    """Tell every sharding pipe which share of the stream is its own."""
-    for pipe in get_all_graph_pipes(traverse_dps(datapipe)):
-        method = getattr(pipe, "apply_sharding", None)
-        if inspect.ismethod(method):
-            if len(inspect.signature(method).parameters) < 3:
-                method(num_of_instances, instance_id)
-            elif sharding_group is None:
-                method(num_of_instances, instance_id)
-            else:
-                method(num_of_instances, instance_id, sharding_group=sharding_group)
+def apply_sharding(datapipe, num_of_instances, instance_id, sharding_group=SHARDING_PRIORITIES.DEFAULT):
+    """Tell every sharding pipe which share of the stream is its own; on each way to a source there may be one."""
+    def apply(graph, before):
+        for pipe, sources in graph.values():
+            method = getattr(pipe, "apply_sharding", None)
+            applied = before
+            if inspect.ismethod(method):
+                if before is not None:
+                    raise RuntimeError("Sharding twice on a single pipeline is likely unintended and will cause data loss. Sharding already "
+                                       "applied to %s while trying to apply to %s" % (before, pipe))
+                groups = {"sharding_group": sharding_group} if len(inspect.signature(method).parameters) >= 3 else {}
+                method(num_of_instances, instance_id, **groups)
+                applied = pipe
+            apply(sources, applied)
+    apply(traverse_dps(datapipe), None)
     return datapipe
 
 

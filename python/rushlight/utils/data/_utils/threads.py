@@ -137,8 +137,8 @@ class _ThreadDataLoaderIter(_WorkersIter):
         self._grad_bits = _C._grad_bits()
         self._team = [_Worker(i, self) for i in range(self._num_workers)]
         self._results, self._tasks, self._unclaimed = None, [], {}
-        # Somebody must be there to notice that time is up; and a worker's start happens in the worker.
-        self._in_place = self._worker_init_fn is None and self._timeout == 0
+        # Somebody must be there to notice that time is up, or to take the batch that is there first; and a worker's start happens in the worker.
+        self._in_place = self._worker_init_fn is None and self._timeout == 0 and self._in_order
         self._returned = self._cpu = self._waited = 0.0
         self._began = time.perf_counter()
         self._begun_at = 0

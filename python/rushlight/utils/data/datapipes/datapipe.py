@@ -1,8 +1,9 @@
 """The two base classes of data pipes and the decorators that make a pipe a method of all others."""
+import collections.abc
 import functools
 
 import rushlight as torch
-from rushlight.utils.data.dataset import Dataset, IterableDataset
+from rushlight.utils.data.dataset import Dataset, IterableDataset, _T_co
 
 __all__ = ["DataChunk", "DFIterDataPipe", "IterDataPipe", "MapDataPipe", "argument_validation",
            "functional_datapipe", "guaranteed_datapipes_determinism", "non_deterministic", "runtime_validation",
@@ -65,7 +66,7 @@ class _Functional:
         return type(self).__qualname__
 
 
-class IterDataPipe(_Functional, IterableDataset):
+class IterDataPipe(_Functional, IterableDataset[_T_co]):
     """A stream that can be iterated; `reset` is called when a new iteration begins.
 
     >>> from torch.utils.data.datapipes.iter import IterableWrapper
@@ -103,7 +104,7 @@ class DFIterDataPipe(IterDataPipe):
         return True
 
 
-class MapDataPipe(_Functional, Dataset):
+class MapDataPipe(_Functional, Dataset[_T_co]):
     """A pipe that is indexed.
 
     >>> from torch.utils.data.datapipes.map import SequenceWrapper
@@ -289,13 +290,22 @@ class _MapDataPipeSerializationWrapper(MapDataPipe):
 
 # What is the same of the iterable and of the indexed pipes.
 
+def length_below(pipe):
+    """The length of what a pipe reads, if that has one."""
+    if not isinstance(pipe.datapipe, collections.abc.Sized):
+        raise TypeError("%s instance doesn't have valid length" % type(pipe).__name__)
+    return len(pipe.datapipe)
+
+
 class Batches:
     def __init__(self, datapipe, batch_size, drop_last=False, wrapper_class=DataChunk):
+        if batch_size <= 0:
+            raise AssertionError("Batch size is required to be larger than 0!")
         self.datapipe, self.batch_size, self.drop_last = datapipe, batch_size, drop_last
         self.wrapper_class = wrapper_class
 
     def __len__(self):
-        whole, rest = divmod(len(self.datapipe), self.batch_size)
+        whole, rest = divmod(length_below(self), self.batch_size)
         return whole + (rest > 0 and not self.drop_last)
 
 

@@ -1,12 +1,14 @@
 """The iterable data pipes: sources, and what maps, filters, orders, groups and splits a stream."""
 import collections
 import copy
+import enum
 import functools
+import inspect
 import os
 import random
 
 import rushlight as torch
-from rushlight.utils.data.datapipes.datapipe import Batches, DataChunk, IterDataPipe, Shuffles, functional_datapipe
+from rushlight.utils.data.datapipes.datapipe import Batches, DataChunk, IterDataPipe, Shuffles, functional_datapipe, length_below
 
 __all__ = ["Batcher", "Collator", "Concater", "Demultiplexer", "FileLister", "FileOpener", "Filter", "Forker",
            "Grouper", "IterableWrapper", "Mapper", "Multiplexer", "Sampler", "ShardingFilter", "Shuffler",
@@ -34,6 +36,29 @@ class IterableWrapperIterDataPipe(IterDataPipe):
         return len(self.iterable)
 
 
+def check_columns(fn, columns):
+    """Does a function take as many arguments as there are columns?"""
+    if columns is None:
+        return
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except ValueError:  # one in C that does not say
+        return
+    wanted = len(columns) if isinstance(columns, (list, tuple)) else 1
+    called = "The function %s takes" % getattr(fn.func if isinstance(fn, functools.partial) else fn, "__name__", type(fn).__name__)
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    required = sum(p.default is p.empty for p in positional)
+    named = sum(p.kind == p.KEYWORD_ONLY and p.default is p.empty for p in parameters)
+    if named:
+        raise ValueError("%s %d non-default keyword-only parameters, which is not allowed." % (called, named))
+    if any(p.kind == p.VAR_POSITIONAL for p in parameters):
+        return
+    if len(parameters) < wanted:
+        raise ValueError("%s %d parameters, but %d are required." % (called, len(parameters), wanted))
+    if not required <= wanted <= len(positional):
+        raise ValueError("%s %d positional parameters, but %d are required." % (called, required if required > wanted else len(positional), wanted))
+
+
 @functional_datapipe("map")
 class MapperIterDataPipe(IterDataPipe):
     """fn applied to each item, or to the columns input_col, put into output_col."""
@@ -45,6 +70,7 @@ class MapperIterDataPipe(IterDataPipe):
             if len(output_col) > 1:
                 raise ValueError("`output_col` must be a single-element list or tuple")
             output_col = output_col[0]
+        check_columns(fn, input_col)
         self.datapipe, self.fn = datapipe, fn
         self.input_col, self.output_col = input_col, output_col
 
@@ -73,7 +99,7 @@ class MapperIterDataPipe(IterDataPipe):
             yield self._apply(item)
 
     def __len__(self):
-        return len(self.datapipe)
+        return length_below(self)
 
 
 @functional_datapipe("collate")
@@ -89,6 +115,7 @@ class FilterIterDataPipe(IterDataPipe):
     """The items for which filter_fn holds."""
 
     def __init__(self, datapipe, filter_fn, input_col=None):
+        check_columns(filter_fn, input_col)
         self.datapipe, self.filter_fn, self.input_col = datapipe, filter_fn, input_col
 
     def __iter__(self):
@@ -108,11 +135,6 @@ class FilterIterDataPipe(IterDataPipe):
 @functional_datapipe("batch")
 class BatcherIterDataPipe(Batches, IterDataPipe):
     """Lists of batch_size items."""
-
-    def __init__(self, datapipe, batch_size, drop_last=False, wrapper_class=DataChunk):
-        if batch_size <= 0:
-            raise AssertionError("Batch size is required to be larger than 0!")
-        super().__init__(datapipe, batch_size, drop_last, wrapper_class)
 
     def __iter__(self):
         batch = []
@@ -194,7 +216,7 @@ class ShufflerIterDataPipe(Shuffles, IterDataPipe):
 
     def __init__(self, datapipe, *, buffer_size=10000, unbatch_level=0):
         if buffer_size <= 0:
-            raise ValueError("buffer_size should be larger than 0")
+            raise AssertionError("buffer_size should be larger than 0")
         self.datapipe = datapipe if unbatch_level == 0 else datapipe.unbatch(unbatch_level=unbatch_level)
         self.buffer_size = buffer_size
         self._rng = random.Random()
@@ -224,6 +246,8 @@ class SamplerIterDataPipe(IterDataPipe):
     """The items of an indexable source in the order of a sampler."""
 
     def __init__(self, datapipe, sampler=None, sampler_args=None, sampler_kwargs=None):
+        if not hasattr(datapipe, "__len__"):
+            raise AssertionError("Sampler class requires input datapipe implemented `__len__`")
         make = sampler or torch.utils.data.SequentialSampler
         self.datapipe = datapipe
         self.sampler = make(data_source=datapipe, *(sampler_args or ()), **(sampler_kwargs or {}))
@@ -242,6 +266,8 @@ class ConcaterIterDataPipe(IterDataPipe):
     def __init__(self, *datapipes):
         if not datapipes:
             raise ValueError("Expected at least one DataPipe, but got nothing")
+        if not all(isinstance(pipe, IterDataPipe) for pipe in datapipes):
+            raise TypeError("Expected all inputs to be `IterDataPipe`")
         self.datapipes = datapipes
 
     def __iter__(self):
@@ -257,6 +283,8 @@ class ZipperIterDataPipe(IterDataPipe):
     """Tuples of one item of each pipe."""
 
     def __init__(self, *datapipes):
+        if not all(isinstance(pipe, IterDataPipe) for pipe in datapipes):
+            raise TypeError("All inputs are required to be `IterDataPipe` for `ZipIterDataPipe`.")
         self.datapipes = datapipes
 
     def __iter__(self):
@@ -372,22 +400,38 @@ class DemultiplexerIterDataPipe(IterDataPipe):
         return [_Child(stream, i) for i in range(num_instances)]
 
 
+class SHARDING_PRIORITIES(enum.IntEnum):
+    """Groups of those who share a stream: DEFAULT stands alone."""
+
+    DEFAULT = 1
+    DISTRIBUTED = 2
+    MULTIPROCESSING = 3
+
+
 @functional_datapipe("sharding_filter")
 class ShardingFilterIterDataPipe(IterDataPipe):
-    """Every n-th item, once apply_sharding said which worker of how many this is."""
+    """Every n-th item, once apply_sharding said which worker of how many this is.
+
+    Groups share one after the other, the smaller number first; sharding_group_filter: the one group that counts here.
+    """
 
     def __init__(self, source_datapipe, sharding_group_filter=None):
-        self.source_datapipe = source_datapipe
+        self.source_datapipe, self.sharding_group_filter = source_datapipe, sharding_group_filter
+        self.groups = {}
         self.num_of_instances, self.instance_id = 1, 0
 
-    def is_shardable(self):
-        return True
-
-    def apply_sharding(self, num_of_instances, instance_id, sharding_group=None):
+    def apply_sharding(self, num_of_instances, instance_id, sharding_group=SHARDING_PRIORITIES.DEFAULT):
         if instance_id >= num_of_instances:
             raise ValueError("instance_id(%d) should be smaller than num_of_instances(%d)"
                              % (instance_id, num_of_instances))
-        self.num_of_instances, self.instance_id = num_of_instances, instance_id
+        if self.groups and (sharding_group == SHARDING_PRIORITIES.DEFAULT) != (SHARDING_PRIORITIES.DEFAULT in self.groups):
+            raise RuntimeError("ShardingFilter cannot mix DEFAULT and non DEFAULT groups")
+        self.groups[sharding_group] = (num_of_instances, instance_id)
+        self.num_of_instances, self.instance_id = 1, 0
+        for group in sorted(self.groups):
+            if self.sharding_group_filter in (None, group):
+                n, i = self.groups[group]
+                self.num_of_instances, self.instance_id = self.num_of_instances * n, self.instance_id * n + i
 
     def __iter__(self):
         for i, item in enumerate(self.source_datapipe):

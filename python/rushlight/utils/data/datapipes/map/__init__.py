@@ -2,7 +2,7 @@
 import copy
 import random
 
-from rushlight.utils.data.datapipes.datapipe import Batches, MapDataPipe, Shuffles, functional_datapipe
+from rushlight.utils.data.datapipes.datapipe import Batches, IterDataPipe, MapDataPipe, Shuffles, functional_datapipe
 
 __all__ = ["Batcher", "Concater", "Mapper", "SequenceWrapper", "Shuffler", "Zipper"]
 
@@ -20,11 +20,15 @@ class SequenceWrapperMapDataPipe(MapDataPipe):
         return len(self.sequence)
 
 
+def _same(item):
+    return item
+
+
 @functional_datapipe("map")
 class MapperMapDataPipe(MapDataPipe):
     """fn applied to each item; without one the items as they are."""
 
-    def __init__(self, datapipe, fn=lambda item: item):
+    def __init__(self, datapipe, fn=_same):
         self.datapipe, self.fn = datapipe, fn
 
     def __getitem__(self, index):
@@ -34,12 +38,20 @@ class MapperMapDataPipe(MapDataPipe):
         return len(self.datapipe)
 
 
+def _pipes(datapipes):
+    if not datapipes:
+        raise ValueError("Expected at least one DataPipe, but got nothing")
+    if not all(isinstance(pipe, MapDataPipe) for pipe in datapipes):
+        raise TypeError("Expected all inputs to be `MapDataPipe`")
+    return datapipes
+
+
 @functional_datapipe("concat")
 class ConcaterMapDataPipe(MapDataPipe):
     """One pipe after another."""
 
     def __init__(self, *datapipes):
-        self.datapipes = datapipes
+        self.datapipes = _pipes(datapipes)
 
     def __getitem__(self, index):
         for pipe in self.datapipes:
@@ -57,7 +69,7 @@ class ZipperMapDataPipe(MapDataPipe):
     """Tuples of the items of several pipes at one index."""
 
     def __init__(self, *datapipes):
-        self.datapipes = datapipes
+        self.datapipes = _pipes(datapipes)
 
     def __getitem__(self, index):
         return tuple(pipe[index] for pipe in self.datapipes)
@@ -78,9 +90,8 @@ class BatcherMapDataPipe(Batches, MapDataPipe):
         return self.wrapper_class([self.datapipe[i] for i in range(start, stop)])
 
 
-@functional_datapipe("shuffle")
-class ShufflerMapDataPipe(Shuffles, MapDataPipe):
-    """Random order of the indices."""
+class ShufflerIterDataPipe(Shuffles, IterDataPipe):
+    """The items in a random order, as a stream."""
 
     def __init__(self, datapipe, *, indices=None):
         self.datapipe = datapipe
@@ -93,13 +104,11 @@ class ShufflerMapDataPipe(Shuffles, MapDataPipe):
         for index in order:
             yield self.datapipe[index]
 
-    def __getitem__(self, index):
-        return self.datapipe[self.indices[index]]
 
-
+MapDataPipe.register_datapipe_as_function("shuffle", ShufflerIterDataPipe)
 SequenceWrapper = SequenceWrapperMapDataPipe
 Mapper = MapperMapDataPipe
 Concater = ConcaterMapDataPipe
 Zipper = ZipperMapDataPipe
 Batcher = BatcherMapDataPipe
-Shuffler = ShufflerMapDataPipe
+Shuffler = ShufflerIterDataPipe
