@@ -39,7 +39,6 @@ MENTIONED = {
     "torch._utils_internal": "log_trace_structured_event log_torchscript_usage",
     "torch.ao.quantization": "quantize_dynamic_jit quantize_jit",
     "torch.autograd": "_calculate_shape",
-    "torch.autograd.function": "_nested_map",
     "torch.autograd.gradcheck": "_get_numerical_jacobian _iter_tensors",
     "torch.distributions.dirichlet": "_Dirichlet_backward",
     "torch.fx.operator_schemas": "_normalize_function_or_error",
@@ -53,7 +52,10 @@ MENTIONED = {
 HOLLOW = ("torch._refs torch._refs.nn torch._refs.nn.functional torch._refs.special torch._refs.linalg torch._refs.fft torch._refs._conversions torch._refs.signal "
           "torch._prims torch._prims.executor torch._prims.context torch._prims_common.wrappers torch._export.wrappers torch.jit._logging torch._C._lazy torch._functorch.predispatch torch._functorch.apis torch._functorch.eager_transforms torch._functorch.autograd_function torch._functorch.utils "
           "torch._C._lazy_ts_backend torch._C._profiler torch._C._jit_tree_views torch.backends._nnapi.prepare torch.backends._nnapi.serializer torch._awaits torch.utils.tensorboard._convert_np torch.utils.tensorboard._pytorch_graph "
-          "torch.utils.tensorboard._utils functorch.experimental.control_flow").split()
+          "torch.utils.tensorboard._utils functorch.experimental.control_flow torch.utils.data.datapipes.dataframe").split()
+# Settings of TorchScript's executor and compiler, which are not there: the harness turns them about every test.
+SWITCHES = ("_jit_clear_class_registry _jit_get_inline_everything_mode _jit_set_inline_everything_mode _jit_get_tracer_state_warn _jit_set_tracer_state_warn _jit_get_te_must_use_llvm_cpu "
+            "_jit_set_te_must_use_llvm_cpu _jit_override_can_fuse_on_cpu_legacy _debug_get_fusion_group_inlining _debug_set_autodiff_subgraph_inlining")
 # What the files of an older release import and 2.13 has no longer, for both sides.
 OF_OLD = {
     "torch.autograd._functions.utils": {"check_onnx_broadcast": None}, "torch.export": {"export_for_training": None}, "torch.jit.frontend": {"_IS_ASTUNPARSE_INSTALLED": True},
@@ -107,6 +109,15 @@ def mentioned(name):
     return type(name, (), {"__new__": made, "__enter__": lambda self: self, "__exit__": lambda self, *error: None})
 
 
+def nested_map(where, function, *unused):
+    """A function that gives what it is given, with `function` of every value for which `where` holds."""
+    def over(x):
+        if isinstance(x, dict):
+            return {key: over(value) for key, value in x.items()}
+        return function(x) if where(x) else type(x)(map(over, x)) if isinstance(x, (tuple, list)) else x
+    return over
+
+
 def put(name, module):
     sys.modules[name] = sys.modules[name.replace("torch", "rushlight", 1)] = module
     parent, _, last = name.rpartition(".")
@@ -144,6 +155,8 @@ def prepare(torch):
                       "_get_all_dtypes": lambda: list(abbreviations.dtype_abbrs), "_ConvBackend": _Members(), "_SchemaArgType": _Members(),
                       **{name: mentioned(name) for name in ("_DisablePythonDispatcher", "_EnablePythonDispatcher", "_EnablePreDispatch")}})
     give("torch._C", {"_debug_only_are_vmap_fallback_warnings_enabled": lambda: False, "_debug_only_display_vmap_fallback_warnings": lambda on: None})
+    give("torch._C", {**{name: lambda *setting: False for name in SWITCHES.split()}, "_ivalue_tags_match": lambda a, b: True})
+    give("torch.autograd.function", {"_nested_map": nested_map})
     give("torch._C._functorch", {"TransformType": _Members(), "peek_interpreter_stack": lambda: None, "_is_vmap_fallback_enabled": lambda: True, "_set_vmap_fallback_enabled": lambda on: None})
     give("torch._utils_internal", {"get_writable_path": lambda path: path, "get_file_path": os.path.join, "get_file_path_2": lambda *parts: parts[-1]})
     give("torch._inductor.utils", {"GPU_TYPES": ["cuda", "mps", "xpu", "mtia"]})
@@ -169,6 +182,8 @@ def pytest_configure(config):
         prepare(torch)
     for module, names in OF_OLD.items():
         give(module, names)
+    common = importlib.import_module("torch.testing._internal.common_utils")
+    common.GRAPH_EXECUTOR = common.ProfilingMode.PROFILING  # else only a file's own command line sets it
     operations = importlib.import_module("torch.testing._internal.common_methods_invocations")
     give(operations.__name__, {"binary_ufuncs_and_refs": operations.binary_ufuncs})
 
