@@ -7,6 +7,8 @@ import importlib
 import sys
 import types
 
+from rushlight._alias import torch_name
+
 __allow_nonbracketed_mutation_flag = True
 _SUBMODULES = ("cpu", "cuda", "cudnn", "cusparselt", "kleidiai", "mha", "miopen", "mkl", "mkldnn", "mps", "nnpack",
                "openmp", "opt_einsum", "quantized", "xeon", "xnnpack", "coreml")
@@ -45,7 +47,7 @@ class ContextProp:
     def __set__(self, obj, val):
         if flags_frozen():
             raise RuntimeError("not allowed to set %s flags after disable_global_flags; please use flags() context manager "
-                               "instead" % obj.__name__)
+                               "instead" % torch_name(obj.__name__))
         self.setter(val)
 
 
@@ -63,13 +65,20 @@ class PropModule(types.ModuleType):
 _state = {}
 
 
-def switch(name, default):
-    """A ContextProp that remembers its value."""
+class FreeProp(ContextProp):
+    """A switch that disable_global_flags() leaves to programs."""
+
+    def __set__(self, obj, val):
+        self.setter(val)
+
+
+def switch(name, default, kind=ContextProp):
+    """A ContextProp, or another kind of switch, that remembers its value."""
     _state.setdefault(name, default)
 
     def write(value):
         _state[name] = value
-    return ContextProp(lambda: _state[name], write)
+    return kind(lambda: _state[name], write)
 
 
 def _set(name, value):

@@ -2,7 +2,7 @@
 import contextlib
 import sys
 
-from rushlight.backends import PropModule, _state, switch
+from rushlight.backends import FreeProp, PropModule, _state, switch
 
 _found = None
 
@@ -51,8 +51,8 @@ def flags(enabled=None, strategy=None):
 
 
 class OptEinsumModule(PropModule):
-    enabled = switch("opt_einsum.enabled", is_available())
-    strategy = switch("opt_einsum.strategy", "auto" if is_available() else None)
+    enabled = switch("opt_einsum.enabled", is_available(), FreeProp)
+    strategy = switch("opt_einsum.strategy", "auto" if is_available() else None, FreeProp)
 
 
 _module = OptEinsumModule(sys.modules[__name__], __name__)

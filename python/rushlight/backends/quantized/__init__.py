@@ -1,13 +1,13 @@
 """torch.backends.quantized: which kernels quantized operations use."""
 import sys
 
-from rushlight.backends import PropModule, switch
+from rushlight.backends import FreeProp, PropModule, switch
 
 _ENGINES = ["onednn"]
 
 
 class QuantizedEngine(PropModule):
-    engine = switch("quantized.engine", "onednn")
+    engine = switch("quantized.engine", "onednn", FreeProp)
     supported_engines = _ENGINES
 
 
