@@ -196,7 +196,7 @@ RUSH_HOT static PyObject *run(const py_overload *o, py_call *c)
     const rush_op *op = o->op;
     rush_value out[RUSH_MAXOUT];
     int failed;
-    if (py_default_device_set && o->factory && !o->tensor_args) {
+    if (py_default_device_set && o->placed) {
         int i = rush_op_arg(op, "device");
         if (c->in[i].kind == RUSH_V_NONE) {
             c->in[i].kind = RUSH_V_DEVICE;

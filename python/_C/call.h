@@ -15,6 +15,7 @@ typedef struct py_overload {
     bool inplace;      /* results go to argument 0 */
     bool varargs;      /* f(1, 2, 3): a list of ints is the only positional argument (beside a method's self) */
     bool factory;      /* has dtype and device: takes requires_grad=, too */
+    bool placed;       /* of these, where no device is said: goes to the default device */
     bool out;          /* takes out= */
     bool numbers;      /* numbers stand for tensors */
     bool wraps;        /* numbers become tensors of one element */

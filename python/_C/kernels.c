@@ -1,7 +1,7 @@
 /* kernels.c - kernels that programs give to the library's operations (torch.library.Library("aten", "IMPL")).
  *
  * While there are any, the road asks about each call, as it does under a mode: composites are opened, so that a kernel is
- * reached wherever PyTorch would reach it. Kernels of devices run where the library's own would (op/watch.h), those of
+ * reached wherever PyTorch would reach it. (Operations of other namespaces are pieces of none of ours: calls of theirs alone are asked about.) Kernels of devices run where the library's own would (op/watch.h), those of
  * Autograd keys and of composites in place of everything below the call, those of Autocast keys before them. The fallback of a device type stands for the
  * kernels that its backend has not.
  */
@@ -14,7 +14,7 @@ enum { SLOTS = 1024, ALL_DEVICES = 128, ABOVE = 256, AUTOCAST = 512 }; /* a slot
 static PyObject *given;    /* (3 * index + form) * SLOTS + slot -> function */
 static PyObject *fallbacks; /* type of a device -> function of an OpOverload and its arguments */
 static uint16_t *number;   /* of functions, by an operation's index */
-static uint32_t nnumber;
+static uint32_t nnumber, of_ours; /* the latter: functions given to operations without a namespace */
 static _Thread_local bool below; /* an Autograd kernel said so */
 static _Thread_local const rush_op *past; /* whose own kernel was asked for: those given are not asked */
 
@@ -102,7 +102,7 @@ static int fall_back(rush_form form, const rush_op *op, const rush_value *in, ru
 int py_kernel(rush_form form, const rush_op *op, const rush_value *in, rush_value *out)
 {
     int failed = ask(0, form, op, in, out);
-    return failed > 0 && rush_watch_all ? fall_back(form, op, in, out) : failed;
+    return failed > 0 && PyDict_GET_SIZE(fallbacks) ? fall_back(form, op, in, out) : failed;
 }
 
 /* In place, and where the schema says that argument 0 is changed, that is the result. */
@@ -119,7 +119,7 @@ static int above(rush_form form, const rush_op *op, const rush_value *in, rush_v
     return 0;
 }
 
-static void look(void) { rush_watch_all = PyDict_GET_SIZE(given) + PyDict_GET_SIZE(fallbacks) > 0; }
+static void look(void) { rush_watch_all = of_ours + PyDict_GET_SIZE(fallbacks) > 0; }
 
 static int count(const rush_op *op, int by)
 {
@@ -132,6 +132,8 @@ static int count(const rush_op *op, int by)
         nnumber = n;
     }
     number[op->index] = (uint16_t)(number[op->index] + by);
+    ((rush_op *)op)->given = number[op->index];
+    of_ours += strchr(op->name, ':') ? 0 : by;
     look();
     return 0;
 }

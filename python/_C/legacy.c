@@ -83,7 +83,7 @@ PyObject *py_legacy_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     /* Tensor(tensor) is another tensor of the same memory, whatever its dtype. */
     PyObject *other = PyTuple_GET_SIZE(args) == 1 ? PyTuple_GET_ITEM(args, 0) : NULL;
     int dtype = other && py_is_tensor(other) ? (int)py_tensor_of(other)->dtype : (int)rush_default_dtype();
-    return py_legacy_make(type, dtype, py_default_device_set ? py_default_device : (rush_device){RUSH_CPU, -1}, args, kwargs);
+    return py_legacy_make(type, dtype, (rush_device){RUSH_CPU, -1}, args, kwargs); /* the default device is that of functions */
 }
 
 /* ---- torch.FloatTensor and its like: callable, and asked by isinstance() ---- */

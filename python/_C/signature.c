@@ -48,6 +48,7 @@ static int read_one(py_function_object *f, py_overload *o, const rush_op *op)
     int list = method ? 1 : 0;
     o->varargs = o->npos == list + 1 && op->args[list].list && op->args[list].type == RUSH_A_INT;
     o->factory = dtype && device;
+    o->placed = o->factory && !o->tensor_args && strcmp(op->base, "normal") && strcmp(op->base, "range"); /* these two: on the CPU, as PyTorch's */
     bool maps = op->nout && op->out_list & 1 && op->args[0].list; /* lists to lists, as in _foreach_add: no out= */
     o->out = !method && !o->inplace && !written && op->nout && !maps && !(op->flags & RUSH_VIEW) && op->out_types[0] == RUSH_A_TENSOR;
     return 0;

@@ -13,6 +13,7 @@ import rushlight as torch
 from rushlight.io import load_npz
 
 _BITS = 30
+_CPU = torch.device("cpu")  # where all of it is, whatever the default device
 _DEGREES = 18  # of polynomials, at most
 _DIMENSIONS = 1111  # that are stored, of the 21201 that are known
 
@@ -77,7 +78,7 @@ def _stored():
             numbers.append((bits >> at & (1 << k) - 1) << 1 | 1)
         found.append(polynomial)
         rows.append(numbers + [0] * (_DEGREES - degree))
-    return torch.tensor(found), torch.tensor(rows)
+    return torch.tensor(found, device=_CPU), torch.tensor(rows, device=_CPU)
 
 
 @functools.lru_cache(None)
@@ -94,7 +95,7 @@ def _all_known():
 def _direction_numbers(dimension):
     """(dimension, 30): the first ones continued by each dimension's polynomial."""
     polynomials, first = (part[:dimension] for part in (_stored() if dimension <= _DIMENSIONS else _all_known()))
-    numbers = torch.ones(dimension, _BITS, dtype=torch.int64)
+    numbers = torch.ones(dimension, _BITS, dtype=torch.int64, device=_CPU)
     for degree in range(1, _DEGREES + 1):
         rows = (polynomials >> degree == 1).nonzero()[:, 0]
         if not len(rows):
@@ -118,12 +119,12 @@ def _need_long(**tensors):
 def _sobol_engine_initialize_state_(sobolstate, dimension):
     """The direction numbers of so many dimensions, (dimension, 30), scaled to the same number of bits."""
     _need_long(sobolstate=sobolstate)
-    return sobolstate.copy_(_direction_numbers(dimension) << torch.arange(_BITS - 1, -1, -1))
+    return sobolstate.copy_(_direction_numbers(dimension) << torch.arange(_BITS - 1, -1, -1, device=_CPU))
 
 
 def _columns(codes, sobolstate):
     """For each code, the exclusive or of the columns that its bits name: (codes, dimension)."""
-    result = torch.zeros(codes.numel(), sobolstate.shape[0], dtype=torch.int64)
+    result = torch.zeros(codes.numel(), sobolstate.shape[0], dtype=torch.int64, device=_CPU)
     for bit in range(_BITS):
         result ^= (codes >> bit & 1)[:, None] * sobolstate[:, bit]
     return result
@@ -137,14 +138,14 @@ def _sobol_engine_ff_(quasi, n, sobolstate, dimension, num_generated):
     """Skip n points."""
     _need_long(quasi=quasi, sobolstate=sobolstate)
     if n > 0:
-        quasi ^= _columns(torch.tensor([_gray(num_generated) ^ _gray(num_generated + n)]), sobolstate)[0]
+        quasi ^= _columns(torch.tensor([_gray(num_generated) ^ _gray(num_generated + n)], device=_CPU), sobolstate)[0]
     return quasi
 
 
 def _sobol_engine_draw(quasi, n, sobolstate, dimension, num_generated, dtype=None):
     """(the next n points, the state behind them)."""
     _need_long(quasi=quasi, sobolstate=sobolstate)
-    numbers = torch.arange(num_generated + 1, num_generated + n + 1)
+    numbers = torch.arange(num_generated + 1, num_generated + n + 1, device=_CPU)
     points = quasi ^ _columns(_gray(numbers) ^ _gray(num_generated), sobolstate)
     values = (points.to(torch.float64) * 2.0 ** -_BITS).to(torch.get_default_dtype() if dtype is None else dtype)
     return values, points[-1].clone() if n > 0 else quasi.clone()
@@ -154,7 +155,7 @@ def _sobol_engine_scramble_(sobolstate, ltm, dimension):
     """Multiply the bits of each direction number, the highest first, by a lower triangular matrix of bits with ones on its diagonal."""
     lower = ltm.clone()
     lower.diagonal(dim1=-2, dim2=-1).fill_(1)
-    weights = 2 ** torch.arange(_BITS - 1, -1, -1)
+    weights = 2 ** torch.arange(_BITS - 1, -1, -1, device=_CPU)
     rows = (lower * weights).sum(-1)  # (dimension, 30): a row as a number
     scrambled = torch.zeros_like(sobolstate)
     for bit in range(_BITS):

@@ -130,10 +130,11 @@ static inline __attribute__((always_inline)) int road(rush_form form, const rush
     rush_value values[64];
     bool changes = form == RUSH_FORM_INPLACE || (form == RUSH_FORM_CALL && writes_self(op)), sparse = false, watched = false;
     if (form == RUSH_FORM_OUT && check_out(s, op, in, out)) return -1;
-    if (RUSH_UNLIKELY(s->special | (rush_now.mode & RUSH_MODE_WATCH) | rush_watch_all)) {
+    if (RUSH_UNLIKELY(s->special | (rush_now.mode & RUSH_MODE_WATCH) | rush_watch_all | op->given)) {
+        const bool given = rush_watch_all || op->given;
         if (s->special & RUSH_QUANTIZED) return rush_quantized_call(form, op, in, out);
-        watched = (s->special >= RUSH_ELSEWHERE || rush_now.mode & RUSH_MODE_WATCH || rush_watch_all) && !(rush_now.mode & RUSH_MODE_UNWATCHED);
-        int taken = watched && rush_watch_all ? rush_taken_above(form, op, in, out) : 1;
+        watched = (s->special >= RUSH_ELSEWHERE || rush_now.mode & RUSH_MODE_WATCH || given) && !(rush_now.mode & RUSH_MODE_UNWATCHED);
+        int taken = watched && given ? rush_taken_above(form, op, in, out) : 1;
         if (taken <= 0) return taken;
         sparse = s->special % RUSH_QUANTIZED;
         if (sparse && !(op = rush_sparse_form(op, in))) return -1;

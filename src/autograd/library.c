@@ -92,7 +92,7 @@ static int run(const rush_op *op, const rush_value *in, rush_value *out)
     const kernel *above = find(d, "Autograd", device);
     if (!above) above = find(d, "", "Autograd");
     if (above && !(rush_now.mode & RUSH_MODE_NO_GRAD) && rush_any_wants_grad(op, in)) return above->fn(above->arg, op, in, out);
-    if (rush_watch_all && rush_watcher && !(rush_now.mode & RUSH_MODE_UNWATCHED)) { /* a function of Python's for this device: to others this is a composite */
+    if ((rush_watch_all || op->given) && rush_watcher && !(rush_now.mode & RUSH_MODE_UNWATCHED)) { /* a function of Python's for this device: to others this is a composite */
         int taken = rush_watcher(RUSH_FORM_CALL, op, in, out);
         if (taken <= 0) return taken;
     }

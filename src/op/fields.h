@@ -10,3 +10,4 @@
     uint32_t saves_out;
     uint32_t index;        /* in order of registration                                    */
     uint8_t out_list;      /* bit i: result i is a Tensor[]                               */
+    bool given;            /* programs have given it kernels: op/watch.h                  */

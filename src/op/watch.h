@@ -14,8 +14,9 @@
 typedef int (*rush_watch_fn)(rush_form, const rush_op *, const rush_value *in, rush_value *out);
 extern RUSH_PY rush_watch_fn rush_watcher; /* set once, by Python */
 
-/* Programs have given operations kernels of their own: all calls, of all threads, are asked about, first of all here, above
- * autograd; what it fills is the call's result as it is. */
+/* Programs have given operations of ours kernels of their own: all calls, of all threads, are asked about, first of all here, above
+ * autograd; what it fills is the call's result as it is. Where only other namespaces' were given some (rush_op.given), theirs are:
+ * nothing of ours consists of those. */
 extern RUSH_PY bool rush_watch_all;
 extern RUSH_PY rush_watch_fn rush_taken_above;
 

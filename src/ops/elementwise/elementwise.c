@@ -203,14 +203,12 @@ static void where_grad(rush_grads *s)
 #define WHERE_OF(id, schema_, opened, node_)                                                                                  \
     static rush_op op_##id = {.schema = schema_, .node = node_, .doc = "Elements of self where condition is true, of other elsewhere.", \
                               .shape = where_shape, .cpu = where_cpu, .grad = where_grad, .saves = "condition", .open = opened, .flags = RUSH_STRIDED_OUT | RUSH_NUMBERS | RUSH_OUT_CASTS};
-/* PyTorch knows the one of tensors only. */
-static rush_value as_tensor(rush_value v)
-{
-    return rush_is_number(v) ? V(T("scalar_tensor", v, rush_v_dtype(rush_number_dtype(v)))) : v;
-}
+/* PyTorch knows the one of tensors only. The number's has the result's dtype: it must not promote a tensor without dimensions. */
 static int where_open(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    rush_value self = as_tensor(in[1]), other = as_tensor(in[2]);
+    rush_value d = rush_v_dtype(rush_result_type(2, in + 1));
+    rush_value self = rush_is_number(in[1]) ? V(T("scalar_tensor", in[1], d)) : in[1];
+    rush_value other = rush_is_number(in[2]) ? V(T("scalar_tensor", in[2], d)) : in[2];
     return rush_failed() ? -1 : rush_result(out, T("where.self", in[0], self, other));
 }
 WHERE(where, "where.self(Tensor condition, Tensor self, Tensor other) -> Tensor")
