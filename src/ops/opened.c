@@ -34,8 +34,13 @@ static rush_tensor *is_finite(rush_tensor *x)
 RULE(isfinite) { return rush_result(out, is_finite(SELF)); }
 RULE(isreal) { return rush_result(out, rush_dtype_is_complex(SELF->dtype) ? T("eq.Scalar", V(T("imag", in[0])), V(0)) : all_ones(SELF)); }
 
-RULE(_real_part) { return rush_result(out, T("select.int", V(T("view_as_real", in[0])), V(-1), V(0))); }
-RULE(_imag_part) { return rush_result(out, T("select.int", V(T("view_as_real", in[0])), V(-1), V(1))); }
+static rush_tensor *both_parts(rush_tensor *x) { return T("view_as_real", V(x && x->flags & RUSH_T_CONJ ? T("_conj", V(x)) : x)); }
+RULE(_real_part) { return rush_result(out, T("select.int", V(both_parts(SELF)), V(SELF->ndim), V(0))); }
+RULE(_imag_part)
+{
+    rush_tensor *both = both_parts(SELF);
+    return rush_result(out, T("select.int", V(SELF->flags & RUSH_T_CONJ ? T("_neg_view", V(both)) : both), V(SELF->ndim), V(1)));
+}
 
 RULE(isclose)
 {
@@ -47,8 +52,9 @@ RULE(isclose)
         close = T_INPLACE("bitwise_or.Tensor", V(close), V(nans));
     }
     if (D_(in[2]) == 0 && D_(in[3]) == 0) return rush_result(out, close);
-    rush_tensor *other = exact ? T("_to_copy", in[1], rush_v_dtype(RUSH_F64)) : in[1].t;
-    rush_tensor *allowed = T("add.Scalar", V(T("abs", V(T("mul.Scalar", V(other), in[2])))), in[3]), *off = T("abs", V(T("sub.Tensor", in[0], V(other))));
+    const rush_value wide = rush_v_dtype(rush_default_dtype());
+    rush_tensor *self = SELF->dtype == RUSH_BOOL ? T("_to_copy", in[0], wide) : SELF, *other = exact ? T("_to_copy", in[1], wide) : in[1].t;
+    rush_tensor *allowed = T("add.Scalar", V(T("abs", V(T("mul.Scalar", V(other), in[2])))), in[3]), *off = T("abs", V(T("sub.Tensor", V(self), V(other))));
     return rush_result(out, T_INPLACE("bitwise_or.Tensor", V(close), V(T_INPLACE("bitwise_and.Tensor", V(is_finite(off)), V(T("le.Tensor", V(off), V(allowed)))))));
 }
 

@@ -359,7 +359,7 @@ static int isclose_run(const rush_op *op, const rush_value *in, rush_value *out)
     if (in[4].i && is_tensor(a) && rush_dtypes[a.t->dtype].category >= 2)
         close = T("logical_or", V(close), V(logical_and(ne(a, a), ne(b, b))));
     if (D_(in[2]) == 0 && D_(in[3]) == 0) return rush_result(out, close);
-    if (is_tensor(a) && rush_dtypes[a.t->dtype].category < 2) a = V(to_dtype(a, RUSH_F64)), b = widened(b, RUSH_F64);
+    if (is_tensor(a) && rush_dtypes[a.t->dtype].category < 2) a = V(to_dtype(a, rush_default_dtype())), b = widened(b, rush_default_dtype());
     rush_tensor *off = abs_(sub(a, b)), *allowed = add(in[3], abs_(mul(in[2], b)));
     return rush_result(out, T("logical_or", V(close), V(logical_and(isfinite(off), le(off, allowed)))));
 }
