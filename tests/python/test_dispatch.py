@@ -436,3 +436,20 @@ def test_a_kernel_of_an_autocast_key_is_asked_first_and_only_under_autocast():
     with torch.autocast("cpu", torch.bfloat16):
         torch.sigmoid(x)
     assert len(seen) == 1
+
+
+def test_kernels_of_other_namespaces_open_no_operation_of_ours():
+    x = torch.ones(2)
+
+    def seen():
+        with torch.autograd.profiler.profile() as p:
+            torch.where(x > 0, x, 0.0)
+        return [e.name for e in p.function_events]
+    before, library, aten = seen(), torch.library.Library("elsewhere", "DEF"), torch.library.Library("aten", "IMPL")
+    library.define("twice(Tensor x) -> Tensor")
+    library.impl("twice", lambda x: x * 2, "CPU")
+    assert torch.ops.elsewhere.twice(x).tolist() == [2.0, 2.0] and seen() == before
+    aten.impl("where.self", lambda condition, a, b: a + 7, "CPU")
+    assert seen() != before  # this one is reached by the kernel of where() with a number
+    aten._destroy()
+    assert seen() == before
