@@ -456,7 +456,7 @@ static PyObject *asarray(PyObject *module, PyObject *const *args, Py_ssize_t n, 
         else if (m.copy == 1) t = T("clone", V(t));
         return finish(t ? t : py_raise(), &m, mark);
     }
-    if (!PyList_Check(m.data) && !PyTuple_Check(m.data) && PyObject_CheckBuffer(m.data) && !py_is_numpy_scalar(m.data)) {
+    if (!PyList_Check(m.data) && !PyTuple_Check(m.data) && PyObject_CheckBuffer(m.data) && !py_is_numpy_scalar(m.data) && !py_any_storage_of(m.data)) {
         t = from_buffer(m.data, m.dtype < 0 ? (int)rush_default_dtype() : m.dtype, -1, 0, "asarray");
         if (t && m.copy == 1) t = T("clone", V(t));
         return finish(t, &m, mark);

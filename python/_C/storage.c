@@ -49,7 +49,7 @@ bool py_storage_fits(PyObject *x, int dtype)
     int typed = -1, known = own && py_to_dtype(own, &typed) > 0;
     Py_XDECREF(own);
     if (!known || typed == dtype) return true;
-    PyErr_Format(PyExc_RuntimeError, "Expected a Storage of type %s or an UntypedStorage, but got type %s for argument 1 'storage'", rush_dtypes[dtype].c_type, rush_dtype_word(typed));
+    PyErr_Format(PyExc_RuntimeError, "Expected a Storage of type %s or an UntypedStorage, but got %s for argument 1 'storage'", rush_dtype_word(dtype), rush_dtype_word(typed));
     return false;
 }
 
