@@ -373,6 +373,17 @@ def test_extension(extension, order):
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+def test_architectures_of_cuda_sources(monkeypatch):
+    import rushlight as torch
+    from rushlight.utils.cpp_extension import _cuda_flags
+    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "8.0;9.0+PTX")
+    assert [f.split("=")[-1] for f in _cuda_flags([])] == ["sm_80", "sm_90", "compute_90"] and _cuda_flags(["-arch=sm_75"]) == []
+    monkeypatch.delenv("TORCH_CUDA_ARCH_LIST")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(RuntimeError, match="TORCH_CUDA_ARCH_LIST"):
+        _cuda_flags([])
+
+
 def test_launches_as_calls():
     from rushlight.utils.cpp_extension import _launches_as_calls as changed
     for before, after in (("k<<<1, n>>>(x, y);", "::emulated::start(::emulated::shape(1, n), [&](auto... given) { k(given...); }, x, y);"),

@@ -104,13 +104,15 @@ def _cuda_includes():
 
 
 def _cuda_flags(own):
-    """What nvcc takes beside `own`: for the architectures of TORCH_CUDA_ARCH_LIST ("8.0;9.0+PTX"), or those of the devices here, or its own choice."""
+    """What nvcc takes beside `own`: for the architectures of TORCH_CUDA_ARCH_LIST ("8.0;9.0+PTX"), or those of the devices here."""
     if any(flag.startswith(("-gencode", "-arch")) for flag in own):
         return []
     wanted = os.environ.get("TORCH_CUDA_ARCH_LIST", "").replace(" ", ";").split(";")
     if not any(wanted):
         import rushlight
-        wanted = sorted({"%d.%d" % rushlight.cuda.get_device_capability(i) for i in range(rushlight.cuda.device_count())}) if rushlight.cuda.is_available() else []
+        if not rushlight.cuda.is_available():
+            raise RuntimeError("There is no CUDA device here to compile CUDA sources for; TORCH_CUDA_ARCH_LIST (\"8.0;9.0+PTX\") says for which architectures otherwise")
+        wanted = sorted({"%d.%d" % rushlight.cuda.get_device_capability(i) for i in range(rushlight.cuda.device_count())})
     made = []
     for word in filter(None, wanted):
         number = word.replace("+PTX", "").replace(".", "")
