@@ -292,7 +292,7 @@ class Tensor(_C.TensorBase):
     @_handled
     def polygamma_(self, n):
         """polygamma() in place."""
-        return self.copy_(_C._VariableFunctions.polygamma(n, self))
+        return self.copy_(_C._VariableFunctions.polygamma(n, self.clone()))  # whose elements stay, for the derivative
 
     @_handled
     def unflatten(self, dim, sizes):

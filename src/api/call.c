@@ -142,7 +142,7 @@ static inline __attribute__((always_inline)) int road(rush_form form, const rush
     bool wants = s->wants_grad && !(rush_now.mode & (RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE)) && !(op->flags & RUSH_NO_GRAD);
     bool whole = watched && op->flags & (RUSH_WHOLE | RUSH_NO_GRAD), below = watched && s->special & RUSH_T_HISTORY_BELOW;
     if (whole && wants && op->run && !op->grad && s->special >= RUSH_ELSEWHERE && !below) whole = false; /* who answers records nothing: its pieces do */
-    bool records_itself = (whole && op->run && !op->grad) || below;
+    bool by_pieces = whole && op->run && !op->grad, records_itself = by_pieces || below;
     changes = changes && (form == RUSH_FORM_INPLACE || !op->run || sparse);
     if (changes && check_self(s, op, in)) return -1;
     if (RUSH_UNLIKELY(rush_later_threads) && (changes || form == RUSH_FORM_OUT)) rush_later_settle_written(op, form, in, out);
@@ -159,6 +159,7 @@ static inline __attribute__((always_inline)) int road(rush_form form, const rush
     }
     if (form == RUSH_FORM_INPLACE) out[0] = in[0];
     int failed = watched ? rush_watched(form, op, in, out, !records_itself, wants) : 1;
+    if (failed > 0 && by_pieces && form == RUSH_FORM_INPLACE) return rush_composite_opened(form, op, op->run, in, out, wants); /* nobody answered: as ever */
     if (RUSH_LIKELY(failed > 0)) {
         RUSH_CHECK(!(s->special & RUSH_ELSEWHERE), RUSH_NOT_IMPLEMENTED, "the tensor has no elements of its own: its object was not asked");
         if (form != RUSH_FORM_CALL) failed = compute_into(form, op, s, in, out, sparse);

@@ -44,7 +44,7 @@ RULE(_imag_part)
 
 RULE(isclose)
 {
-    if (SELF->dtype != in[1].t->dtype) return op->run(op, in, out); /* refused there */
+    if (SELF->dtype != in[1].t->dtype || D_(in[2]) < 0 || D_(in[3]) < 0) return op->run(op, in, out); /* refused there */
     bool exact = rush_dtypes[SELF->dtype].category < 2;
     rush_tensor *close = T("eq.Tensor", in[0], in[1]);
     if (I_(in[4]) && !exact) {
@@ -103,6 +103,7 @@ RULE(avg_pool1d)
 }
 RULE(max_pool1d_with_indices)
 {
+    if (SELF->ndim < 2) return op->shape(op, in, out); /* which says what is wrong */
     int64_t kernel[2], stride[2], padding[2], dilation[2];
     rush_value both[RUSH_MAXOUT] = {0}, k = row(in[1], 1, kernel), s = row(in[2], 1, stride), p = row(in[3], 0, padding), d = row(in[4], 1, dilation);
     if (TN(both, "max_pool2d_with_indices", high(in[0]), k, s, p, d, in[5])) return -1;

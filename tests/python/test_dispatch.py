@@ -453,3 +453,19 @@ def test_kernels_of_other_namespaces_open_no_operation_of_ours():
     assert seen() != before  # this one is reached by the kernel of where() with a number
     aten._destroy()
     assert seen() == before
+
+
+def test_operations_give_the_same_while_one_has_a_kernel_of_a_program():
+    def answers():
+        a = torch.full((2, 2), 1.5, dtype=torch.float64, requires_grad=True)
+        b = (a * 1).ldexp_(torch.ones(2, 2, dtype=torch.float64))
+        power = torch.linalg.matrix_power(a, 0)
+        c = torch.tensor([1 + 2j]).conj()
+        return [torch.autograd.grad(x.sum(), a)[0].tolist() for x in (b, power)] + [c.imag.tolist(), torch.isclose(c == c, c == c).tolist()]
+    before, library = answers(), torch.library.Library("aten", "IMPL")
+    library.impl("_cdist_backward", lambda *a: None, "Meta")  # every call is asked about now
+    assert answers() == before
+    for call in (lambda: torch.isclose(torch.ones(1), torch.ones(1), rtol=-1.0), lambda: torch.max_pool1d(torch.tensor(1.0), 1)):
+        with pytest.raises(RuntimeError):
+            call()
+    library._destroy()
