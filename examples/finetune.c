@@ -19,9 +19,9 @@ int main(int argc, char **argv)
         rush_optim *adam = rush_adam(rush_parameters(net), .lr = 1e-3, .eps = 1e-4);
         for (int step = 0; step < 3 && !rush_error(); ++step) {
             rush_scope() {
-                rush_tensor *out[8];
+                rush_tensor *out[64];
                 rush_module_zero_grad(net);
-                if (rush_forward_all(net, in.n, in.tensor, out) < 0) break;
+                if (rush_program_run(net, in.n, in.tensor, 64, out) < 0) break;
                 rush_tensor *wave = rush_sin(rush_arange(RUSH_V((double)rush_numel(out[0]))));
                 rush_tensor *loss = rush_mse_loss(rush_flatten(out[0]), wave);
                 rush_backward(loss);
