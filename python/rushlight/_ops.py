@@ -179,11 +179,11 @@ def _form(qualified, overload):
     for record, schema in known:
         if schema.overload_name == overload:
             return schema, _C._get_operation_overload(qualified, record)[0]
-    for record, schema in known:
-        out = None if schema.is_mutable else forms.with_out(schema)
-        if out is not None and out.overload_name == overload:
-            return out, forms.takes_out(_C._get_operation_overload(qualified, record)[0], out)
-    return None, None
+    found = [(out, record) for record, schema in known if not schema.is_mutable for out in [forms.with_out(schema)] if out is not None and out.overload_name == overload]
+    if not found:
+        return None, None
+    out, record = max(found, key=lambda each: len(each[0].arguments))  # arange.start_out is also that of arange.start, which has no step
+    return out, forms.takes_out(_C._get_operation_overload(qualified, record)[0], out)
 
 
 def _find_overload(namespace, name, overload):
