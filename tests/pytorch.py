@@ -12,16 +12,18 @@ The files need torch.testing._internal, which is PyTorch's inside: under rushlig
 files answer for what is missing, and puts classes that do nothing in the place of names that those files only mention.
 """
 import enum
+import functools
 import importlib
 import importlib.util
 import os
 import pathlib
+import re
 import sys
 import types
 
 # Names that PyTorch's files mention and that are nobody's interface: classes of which nothing is made.
 MENTIONED = {
-    "torch._C": "_get_custom_class_python_wrapper _SchemaArgument _SchemaInfo _enter_dual_level _exit_dual_level",
+    "torch._C": "_jit_clear_class_registry _get_custom_class_python_wrapper _SchemaArgument _SchemaInfo _enter_dual_level _exit_dual_level",
     "torch._C._functorch": "reshape_dim_into reshape_dim_outof _add_batch_dim _remove_batch_dim current_level dlevel _assert_wrapped_functional _func_decrement_nesting "
                            "_func_increment_nesting _grad_decrement_nesting _grad_increment_nesting _jvp_decrement_nesting _propagate_functional_input_mutation "
                            "_unwrap_functional_tensor _wrap_for_grad _wrap_functional_tensor get_inplace_requires_grad_allowed set_inplace_requires_grad_allowed "
@@ -29,11 +31,11 @@ MENTIONED = {
     "torch._dynamo.utils": "LazyString clone_input",
     "torch._export.utils": "_maybe_find_pre_dispatch_tf_mode_for_export",
     "torch._functorch.vmap": "restore_vmap _check_out_dims_is_int_or_int_pytree",
-    "torch._guards": "CompileId",
+    "torch._guards": "CompileId TracingContext tracing",
     "torch._library.infer_schema": "tuple_to_list",
     "torch.fx.experimental.const_fold": "FoldedGraphModule",
     "torch.fx.tensor_type": "is_consistent is_more_precise",
-    "torch._jit_internal": "_get_model_id",
+    "torch._jit_internal": "_get_model_id boolean_dispatched",
     "torch._subclasses": "CrossRefFakeMode",
     "torch._subclasses.meta_utils": "assert_metadata_eq",
     "torch._utils_internal": "log_trace_structured_event log_torchscript_usage",
@@ -131,6 +133,14 @@ def give(module, names):
             setattr(module, name, value)
 
 
+def mention(text):
+    """Names that a table of PyTorch's functions has and nobody calls."""
+    for path, name in sorted(set(re.findall(r"^    (torch[\w.]*)\.(\w+): \[", text, re.M))):
+        place = functools.reduce(getattr, path.split(".")[1:], sys.modules["torch"])
+        if not hasattr(place, name) and isinstance(place, types.ModuleType):
+            setattr(place, name, mentioned(name))
+
+
 def prepare(torch):
     """torch.testing._internal is PyTorch's from now on."""
     internal = importlib.import_module("torch.testing._internal")
@@ -150,6 +160,7 @@ def prepare(torch):
     put("torch.utils._dtype_abbrs", abbreviations)
     for module, names in MENTIONED.items():
         give(module, {name: mentioned(name) for name in names.split()})
+    mention(there("torch.testing._internal.generated.annotated_fn_args")[0].read_text())
     states = enum.Enum("_TorchFunctionState", "ENABLED SUBCLASSES_DISABLED ALL_DISABLED")
     give("torch._C", {"_TorchFunctionState": states, "_get_torch_function_state": lambda: states.ENABLED, "_set_torch_function_state": lambda state: None,
                       "_get_all_dtypes": lambda: list(abbreviations.dtype_abbrs), "_ConvBackend": _Members(), "_SchemaArgType": _Members(),
@@ -178,6 +189,7 @@ def prepare(torch):
 
 def pytest_configure(config):
     import torch
+    sys.modules["torch._custom_op.functional"] = Hollow("torch._custom_op.functional")  # of 2.6, with one test
     if "rushlight" in torch.__file__:
         prepare(torch)
     for module, names in OF_OLD.items():
