@@ -228,7 +228,7 @@ RUSH_HOT static PyObject *run(const py_overload *o, py_call *c)
 /* The matched call: asks who overrides it, or runs it. */
 static inline __attribute__((always_inline)) PyObject *finish(py_function_object *f, const py_overload *o, py_call *c, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
-    if (RUSH_UNLIKELY(c->nover || (py_overrides.nmodes && py_overrides.disabled < 2))) return py_dispatch((PyObject *)f, c->over, c->nover, args, n, kwnames);
+    if (RUSH_UNLIKELY(c->nover || (py_overrides.nmodes && py_overrides.disabled < 2))) return py_dispatch(f->shown ? f->shown : (PyObject *)f, c->over, c->nover, args, n, kwnames);
     PyObject *result = run(o, c);
     if (RUSH_LIKELY(result != Py_None) || !n || o->op->nout || strncmp(o->op->base, "_foreach_", 9)) return result;
     Py_SETREF(result, py_ref(args[0])); /* _foreach_add_(list, 1) gives the list */
@@ -348,6 +348,7 @@ static void function_dealloc(PyObject *self)
     }
     PyMem_Free(f->overload);
     Py_XDECREF(f->name);
+    Py_XDECREF(f->shown);
     PyObject_Free(self);
 }
 
@@ -439,6 +440,13 @@ static PyObject *function_signature(PyObject *self, void *unused)
     return py_make_signature(py_parameters(f, &f->overload[0]));
 }
 
+static int function_show_as(PyObject *self, PyObject *shown, void *unused)
+{
+    Py_XINCREF(shown);
+    Py_XSETREF(((py_function_object *)self)->shown, shown);
+    return 0;
+}
+
 static PyObject *function_objclass(PyObject *self, void *unused)
 {
     if (((py_function_object *)self)->flags & PY_METHOD) return py_ref((PyObject *)&py_type_TensorBase);
@@ -448,7 +456,7 @@ static PyObject *function_objclass(PyObject *self, void *unused)
 static PyGetSetDef function_getset[] = {
     {"__name__", function_name, NULL, NULL},     {"__qualname__", function_qualname, NULL, NULL}, {"__doc__", function_doc, NULL, NULL},
     {"__module__", function_module, NULL, NULL}, {"__objclass__", function_objclass, NULL, NULL},
-    {"__signature__", function_signature, NULL, NULL}, {NULL},
+    {"__signature__", function_signature, NULL, NULL}, {"_shown", NULL, function_show_as, "What a __torch_function__ is told was called."}, {NULL},
 };
 static PyMethodDef function_methods[] = {{"__reduce__", function_reduce, METH_NOARGS, NULL}, {NULL}};
 
@@ -488,6 +496,7 @@ PyObject *py_function(const char *base, const char *name, const char *space, int
     f->flags = flags;
     f->n = 0;
     f->overload = NULL;
+    f->shown = NULL;
     f->name = PyUnicode_InternFromString(name);
     if (!f->name) Py_CLEAR(f);
     return (PyObject *)f;

@@ -30,6 +30,7 @@ typedef struct py_function_object {
     const char *space; /* "", "_nn", "_linalg", ...; methods: "TensorBase" */
     int flags, n;      /* overloads; 0: not read yet */
     py_overload *overload;
+    PyObject *shown;   /* what a __torch_function__ is told was called, of torch.ops; NULL: the function itself */
 } py_function_object;
 
 /* A call while its arguments are matched. */

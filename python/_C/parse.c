@@ -268,11 +268,13 @@ static int take_extra(const py_overload *o, py_call *c, PyObject *name, PyObject
     if (o->out && PyUnicode_CompareWithASCIIString(name, "out") == 0) {
         if (x == Py_None) return 1;
         c->out = x;
-        if (py_is_tensor(x) || PyTuple_Check(x) || PyList_Check(x)) {
-            if (py_is_tensor(x) && Py_TYPE(x) != py_Tensor && py_overrides_function(x)) note_override(c, x);
-            return 1;
+        bool several = PyTuple_Check(x) || PyList_Check(x);
+        for (Py_ssize_t i = 0; i < (several ? PySequence_Fast_GET_SIZE(x) : 1); ++i) {
+            PyObject *one = several ? PySequence_Fast_GET_ITEM(x, i) : x;
+            if (Py_TYPE(one) != py_Tensor && py_overrides_function(one)) note_override(c, one);
+            else if (!several && !py_is_tensor(one)) return fail(c, PY_BAD_OUT, 0, x);
         }
-        return fail(c, PY_BAD_OUT, 0, x);
+        return 1;
     }
     if (o->factory && PyUnicode_CompareWithASCIIString(name, "requires_grad") == 0) {
         rush_value yes = V(false);

@@ -19,6 +19,7 @@ _OWN_LIBRARIES = {("torchvision", "image"): "image::decode_image", ("torchvision
 # What such libraries answer about themselves: (namespace, name) -> value
 _ANSWERS = {("_torchaudio", "is_align_available"): True, ("_torchaudio", "cuda_version"): None, ("torchvision", "_cuda_version"): -1}
 
+_FUNCTION = type(_C._get_operation_overload("aten::add", "Tensor")[0])     # of the extension; what a __torch_function__ is told was called is its _shown
 _python = {}            # (namespace, name, overload) -> PyOp
 _pending_fake = {}      # registered before their operator is defined
 _pending_kernels = {}   # the same, by dispatch key
@@ -186,6 +187,19 @@ def _form(qualified, overload):
     return out, forms.takes_out(_C._get_operation_overload(qualified, record)[0], out)
 
 
+def _tags(schema):
+    """What programs ask of an operator of the library, of PyTorch's tags those that follow from its record."""
+    base, overload = schema.name.removeprefix("aten::"), "." + schema.overload_name if schema.overload_name else ""
+    in_place = base.endswith("_") and schema.is_mutable
+    records = [name for name in (base + overload, base.removesuffix("_") + overload) if _C._schemas(name.partition(".")[0])]
+    try:
+        effects = _C._op_effects(records[0])
+    except (IndexError, RuntimeError):      # of a form whose overload the record has by another name
+        effects = 0
+    of = {torch.Tag.inplace: in_place, torch.Tag.nondeterministic_seeded: effects & 2, torch.Tag.pointwise: effects & 8, torch.Tag.pt2_compliant_tag: True}
+    return [tag for tag, on in of.items() if on]
+
+
 def _find_overload(namespace, name, overload):
     return getattr(getattr(getattr(ops, namespace), name), overload)
 
@@ -195,6 +209,8 @@ class OpOverloadPacket(OperatorBase):
 
     def __init__(self, qualified_op_name, op_name, op, overload_names):
         self._qualified_op_name, self._op, self._overload_names = qualified_op_name, op, overload_names
+        if isinstance(op, _FUNCTION):
+            op._shown = self
         self.__name__ = op_name
         self.__module__ = "torch.ops." + qualified_op_name.split("::")[0]
         self._dir = []
@@ -212,7 +228,9 @@ class OpOverloadPacket(OperatorBase):
             schema, op = _form(self._qualified_op_name, overload)
             if schema is None:
                 raise AttributeError("The underlying op of '%s' has no overload name '%s'" % (self, key))
-            made = OpOverload(self, op, op, schema, [])
+            made = OpOverload(self, op, op, schema, _tags(schema))
+            if isinstance(op, _FUNCTION):
+                op._shown = made
         setattr(self, key, made)
         self._dir.append(key)
         return made
@@ -260,20 +278,36 @@ class OpOverloadPacket(OperatorBase):
         return "<OpOverloadPacket(op='%s')>" % self._qualified_op_name.replace("::", ".")
 
 
+def _fitting(namespace, name, args, kwargs):
+    """The first of the overloads written in Python whose arguments fit."""
+    error = None
+    for op in [op for (space, base, _), op in _python.items() if (space, base) == (namespace, name)]:
+        try:
+            op.bind(args, kwargs)
+            return op
+        except RuntimeError as problem:
+            error = problem
+    raise error
+
+
 def _choose(namespace, name):
-    """Calls of a packet of Python operators: the first overload whose arguments fit."""
+    """Calls of a packet of Python operators."""
+    from rushlight._library.custom_ops import who_answers
+
     def call(*args, **kwargs):
-        candidates = [op for (space, base, _), op in _python.items() if (space, base) == (namespace, name)]
-        error = None
-        for op in candidates:
-            try:
-                op.bind(args, kwargs)
-            except RuntimeError as problem:
-                error = problem
-                continue
-            return op(*args, **kwargs)
-        raise error
+        asked = who_answers(args, kwargs)
+        if asked is not None:
+            return torch.overrides.handle_torch_function(getattr(getattr(ops, namespace), name), asked, *args, **kwargs)
+        return _fitting(namespace, name, args, kwargs)(*args, **kwargs)
     return call
+
+
+def written_in_python(func, args, kwargs):
+    """The PyOp that a call of torch.ops goes to, or None."""
+    if isinstance(func, OpOverloadPacket):
+        space, name = func._qualified_op_name.split("::")
+        return _fitting(space, name, args, kwargs) if any(key[:2] == (space, name) for key in _python) else None
+    return _python.get((func.namespace, func._opname, func._schema.overload_name)) if isinstance(func, OpOverload) else None
 
 
 class _OpNamespace(types.ModuleType):

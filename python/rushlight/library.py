@@ -2,11 +2,12 @@
 import contextlib
 import functools
 import inspect
+import re
 import weakref
 
 import rushlight as torch
 from rushlight import _C
-from rushlight._library.custom_ops import FALLBACKS, OPDEFS, CustomOpDef, Fallback, PyOp, custom_op
+from rushlight._library.custom_ops import FALLBACKS, OPDEFS, CustomOpDef, Fallback, PyOp, check_differentiable, custom_op
 from rushlight._library.fake_impl import get_ctx
 from rushlight._library.infer_schema import infer_schema
 from rushlight._library.schema import parse_name, parse_schema
@@ -20,12 +21,16 @@ _KEYS = {"cpu": "CPU", "cuda": "CUDA", "meta": "Meta", "mps": "MPS", "xpu": "XPU
 
 
 def _device_type_to_key(device_type):
-    return _KEYS.get(device_type, device_type)
+    """The dispatch key of a device type; of a dispatch key itself."""
+    if device_type in _KEYS:
+        return _KEYS[device_type]
+    return device_type if hasattr(torch._C.DispatchKey, device_type) else "PrivateUse1" if torch.device(device_type) else None
 
 
 # Keys of device types, and what stands behind "Autograd".
 _TYPES = {"CPU": 0, "Meta": 1, "CUDA": 2, "MPS": 3, "XPU": 4, "XLA": 5, "HPU": 6, "MTIA": 7, "PrivateUse1": 8}
 _ALL = -1
+_sole = {"aten": "the library itself"}      # namespaces with a Library of the kind DEF -> where it was made
 
 
 def _place_of(key, composite):
@@ -65,7 +70,14 @@ def _record_of(namespace, base, overload):
     return (found, 2) if found else None
 
 
-def _take_back(kernels, fallbacks):
+def _take_back(defs, impls, kernels, fallbacks):
+    for op, key, fn in impls:
+        op.take_back(key, fn)
+    impls.clear()
+    for name in defs:
+        torch.ops._remove_python_op(*parse_name(name))
+        _fake_places.pop(name, None)
+    defs.clear()
     for place, before in kernels.items():
         _C._kernel_set(*place, before)
     kernels.clear()
@@ -93,12 +105,22 @@ class Library:
             raise ValueError("Unsupported kind: %s" % kind)
         if ns in ("prim",) and kind in ("DEF", "FRAGMENT"):
             raise ValueError("%s is a reserved namespace. Please try creating a library with another name." % ns)
+        self._where = _place_in_program(inspect.currentframe().f_back)
+        if kind == "DEF":
+            if ns in _sole:
+                raise RuntimeError("Only a single TORCH_LIBRARY can be used to register the namespace %s; please put all of your definitions in a single TORCH_LIBRARY "
+                                   "block.  If you were trying to specify implementations, consider using TORCH_LIBRARY_IMPL (which can be duplicated).  If you "
+                                   "really intended to define operators for a single namespace in a distributed way, you can use TORCH_LIBRARY_FRAGMENT to "
+                                   "explicitly indicate this.  Previous registration of TORCH_LIBRARY was registered at %s; latest registration was registered "
+                                   "at %s" % (ns, _sole[ns], self._where))
+            _sole[ns] = self._where
+            weakref.finalize(self, _sole.pop, ns)
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
         self._op_defs, self._op_impls = set(), set()
+        self._python_kernels = []   # (PyOp, dispatch key, function) of what it gave to operators written in Python
         self._kernels = {}          # (record, form, device type, level) of what it gave to the library's operators -> what was there
         self._fallbacks = []        # the dispatch keys to which it gave one
-        weakref.finalize(self, _take_back, self._kernels, self._fallbacks)
-        self._where = _place_in_program(inspect.currentframe().f_back)
+        self._gone = weakref.finalize(self, _take_back, self._op_defs, self._python_kernels, self._kernels, self._fallbacks)
         torch.ops._namespace(ns)
 
     def __repr__(self):
@@ -126,13 +148,18 @@ class Library:
         """Give an operator a kernel for a dispatch key ("CPU", "Meta", "CompositeImplicitAutograd", ...)."""
         if not callable(fn):
             raise TypeError("Input function is required to be a callable but found type %s" % type(fn))
-        key = dispatch_key or self.dispatch_key
-        key = key or "CompositeImplicitAutograd"
+        key = dispatch_key or self.dispatch_key or "CompositeImplicitAutograd"
+        if not hasattr(torch._C.DispatchKey, str(key)):
+            raise RuntimeError("could not parse dispatch key: %s" % key)
         if isinstance(op_name, str):
             name = op_name.split("::")[-1]
         else:
             name = op_name._qualified_name().split("::")[-1] if hasattr(op_name, "_qualified_name") else \
                 op_name.name().split("::")[-1]
+        if self.dispatch_key and str(key) != str(self.dispatch_key):
+            raise RuntimeError('impl("%s", ...): Explicitly provided dispatch key (%s) is inconsistent with the dispatch key of the enclosing TORCH_LIBRARY_IMPL block '
+                               "(%s).  Please declare a separate TORCH_LIBRARY_IMPL block for this dispatch key and move your impl() there.  (Error occurred while "
+                               "processing TORCH_LIBRARY_IMPL block at %s)" % (name, key, self.dispatch_key, self._where))
         base, _, overload = name.partition(".")
         op = torch.ops._python_op(self.ns, base, overload, missing_ok=True)
         if op is None:
@@ -146,7 +173,8 @@ class Library:
             raise RuntimeError("This is not allowed since there's already a kernel registered from python overriding %s's behavior for %s dispatch key and "
                                "%s namespace." % (name, key, self.ns))
         if fn is not fallthrough_kernel:
-            op.kernels[str(key)] = fn
+            op.give(str(key), fn)
+            self._python_kernels.append((op, str(key), fn))
         self._op_impls.add("%s::%s/%s" % (self.ns, name, key))
 
     def _give(self, record, key, fn, with_keyset):
@@ -203,11 +231,10 @@ class Library:
         torch.ops._python_op(self.ns, base, overload).torch_dispatch[torch_dispatch_class] = fn
 
     def _destroy(self):
-        for name in self._op_defs:
-            torch.ops._remove_python_op(*parse_name(name))
-            _fake_places.pop(name, None)
-        self._op_defs.clear()
-        _take_back(self._kernels, self._fallbacks)
+        """All that it defined and gave goes, as it does with the object."""
+        self._gone()
+        if self.kind == "DEF":
+            _sole.pop(self.ns, None)
 
 
 @contextlib.contextmanager
@@ -223,19 +250,21 @@ def _scoped_library(*args, **kwargs):
 _keep_alive = []
 
 
-def define(qualname, schema=None, *, lib=None, tags=()):
+def define(qualname, schema=None, alias_analysis="", *, lib=None, tags=()):
     """Add the operator ns::name with the schema "(Tensor x) -> Tensor"."""
     if not isinstance(qualname, str):
         # define(lib, schema, alias_analysis): the older form, a decorator of the implementation.
         library, text = qualname, schema
 
         def wrap(f):
-            library.define(text)
+            library.define(text, alias_analysis)
             parsed = parse_schema(text)
             library.impl(".".join(filter(None, (parsed.name, parsed.overload_name))), f)
             return f
         return wrap
     namespace, name, overload = parse_name(qualname)
+    if not re.fullmatch(r"\(.*\) -> .*", schema, re.S):
+        raise ValueError('define(qualname, schema, ...): expected schema to look like e.g. "(Tensor x) -> Tensor" but got "%s"' % schema)
     if lib is None:
         lib = Library(namespace, "FRAGMENT")
         _keep_alive.append(lib)
@@ -243,11 +272,14 @@ def define(qualname, schema=None, *, lib=None, tags=()):
     return None
 
 
-def _name_of(op):
+def _name_of(op, asks=""):
+    """Its qualified name; asks: the function that was given it."""
     if isinstance(op, str):
         return op
     if isinstance(op, CustomOpDef):
         return op._qualname
+    if not isinstance(op, torch._ops.OpOverload):
+        raise ValueError("%s(%s): got unexpected type for op: %s" % (asks, op, type(op)))
     return op._qualified_name()
 
 
@@ -278,7 +310,7 @@ _impl = impl
 
 def register_kernel(op, device_types, func=None, /, *, lib=None):
     """Give an operator a kernel for device types (None: all)."""
-    name = _name_of(op)
+    name = _name_of(op, "register_kernel")
     if name in OPDEFS:
         return OPDEFS[name].register_kernel(device_types, func)
     kinds = "default" if device_types is None else device_types
@@ -296,7 +328,7 @@ def _place_fake(name, place, allow_override):
 
 def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=True):
     """Give an operator its results' shapes and dtypes. The operator need not exist (yet)."""
-    name = _name_of(op)
+    name = _name_of(op, "register_fake")
     place = _place_in_program(inspect.currentframe().f_back)
 
     def register(f):
@@ -317,17 +349,20 @@ def impl_abstract(qualname, func=None, *, lib=None, _stacklevel=1):
 
 def register_autograd(op, backward, /, *, setup_context=None, lib=None):
     """Give an operator a derivative. The operator need not exist (yet)."""
-    name = _name_of(op)
+    name = _name_of(op, "register_autograd")
     if name in OPDEFS:
         OPDEFS[name].register_autograd(backward, setup_context=setup_context)
         return
     namespace, base, overload = parse_name(name)
+    there = torch.ops._python_op(namespace, base, overload, missing_ok=True)
+    if there is not None:
+        check_differentiable(name, there.schema)
     torch.ops._set_autograd(namespace, base, overload, backward, setup_context)
 
 
 def register_vmap(op, func=None, /, *, lib=None):
     """Give an operator a rule for vmap."""
-    namespace, base, overload = parse_name(_name_of(op))
+    namespace, base, overload = parse_name(_name_of(op, "register_vmap"))
 
     def register(f):
         torch.ops._python_op(namespace, base, overload).vmap = f
@@ -337,13 +372,14 @@ def register_vmap(op, func=None, /, *, lib=None):
 
 def register_autocast(op, device_type, cast_inputs, /, *, lib=None):
     """Cast the inputs of an operator under autocast."""
-    namespace, base, overload = parse_name(_name_of(op))
+    namespace, base, overload = parse_name(_name_of(op, "register_autocast"))
+    torch.device(device_type)
     torch.ops._python_op(namespace, base, overload).autocast[device_type] = cast_inputs
 
 
 def register_torch_dispatch(op, torch_dispatch_class, func=None, /, *, lib=None):
     """What an operator does for a tensor subclass or mode."""
-    namespace, base, overload = parse_name(_name_of(op))
+    namespace, base, overload = parse_name(_name_of(op, "register_torch_dispatch"))
 
     def register(f):
         torch.ops._python_op(namespace, base, overload).torch_dispatch[torch_dispatch_class] = f
@@ -402,27 +438,10 @@ def get_kernel(op, dispatch_key):
     return torch._C._SafeKernelFunction(name, key, given or _past_given(record[0], getattr(packet, overload or "default")))
 
 
-_OPCHECK_UTILS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
-
-
-def opcheck(op, args, kwargs=None, *, test_utils=_OPCHECK_UTILS, raise_exception=True, atol=None, rtol=None):
+def opcheck(op, args, kwargs=None, *, test_utils=("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"),
+            raise_exception=True, atol=None, rtol=None):
     """Check an operator: schema honoured, gradients recorded above the kernels, fake results like real ones, traced as it runs.
 
     The names of the tests come back, each with "SUCCESS" or, if not raise_exception, the error."""
-    from rushlight.testing._internal import optests
-    chosen = (test_utils,) if isinstance(test_utils, str) else tuple(test_utils)
-    unknown = set(chosen) - set(_OPCHECK_UTILS)
-    if unknown:
-        raise ValueError("opcheck: the tests %s are not among %s" % (sorted(unknown), _OPCHECK_UTILS))
-    namespace, base, overload = parse_name(_name_of(op))
-    python = torch.ops._python_op(namespace, base, overload)
-    results = {}
-    for name in chosen:
-        try:
-            getattr(optests, name)(python, args, kwargs or {}, atol=atol, rtol=rtol)
-            results[name] = "SUCCESS"
-        except Exception as error:
-            if raise_exception:
-                raise
-            results[name] = error
-    return results
+    from rushlight._library.opcheck import opcheck
+    return opcheck(op, args, kwargs, test_utils=test_utils, raise_exception=raise_exception, atol=atol, rtol=rtol)

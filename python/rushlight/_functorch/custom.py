@@ -40,20 +40,25 @@ def batched(function, args, plain):
         raise RuntimeError(f"You tried to vmap over {name}, but it does not have vmap support. Please override and implement the vmap "
                            f"staticmethod or set generate_vmap_rule=True. {_MORE}")
 
+    return by_rule(function.vmap, args, {}, level, f"the vmap staticmethod of {name}")
+
+
+def by_rule(rule, args, kwargs, level, called):
+    """What a rule for vmap, rule(info, in_dims, *args), makes of a call at this level."""
     def mine(x):
         return isinstance(x, BatchedTensor) and x.level == level
     info = VmapInfo(levels[level], draw_modes[level])
     inner = levels[level:], draw_modes[level:]
-    del levels[level:], draw_modes[level:]  # its vmap runs outside of this level
+    del levels[level:], draw_modes[level:]  # it runs outside of this level
     try:
-        made = function.vmap(info, tuple(tree_map(lambda x: 0 if mine(x) else None, a) for a in args),
-                             *tree_map(lambda x: x.value if mine(x) else x, args))
+        made = rule(info, tuple(tree_map(lambda x: 0 if mine(x) else None, a) for a in args),
+                    *tree_map(lambda x: x.value if mine(x) else x, args), **tree_map(lambda x: x.value if mine(x) else x, kwargs))
     finally:
         levels.extend(inner[0])
         draw_modes.extend(inner[1])
     if not (isinstance(made, tuple) and len(made) == 2):
-        raise RuntimeError(f"Expected the vmap staticmethod of {name} to have two returns, an output and out_dims with pytree structure "
-                           "compatible with the output.")
+        raise RuntimeError(f"Expected {called} to have two returns, an output and out_dims with pytree structure "
+                           f"compatible with the output. Got a {type(made)} instead")
     out, dims = made
 
     def back(x, d):

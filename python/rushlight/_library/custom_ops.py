@@ -5,11 +5,15 @@ device, then to a kernel for all devices.
 """
 import collections
 import functools
+import inspect
 import sys
+import warnings
 
 import rushlight as torch
 from rushlight._library import fake_impl
+from rushlight._library.convert import Refused, converter
 from rushlight._library.schema import parse_schema
+from rushlight.utils import _python_dispatch
 
 OPDEFS = {}
 Fallback = collections.namedtuple("Fallback", "call where")     # call None: fallthrough_kernel
@@ -25,12 +29,43 @@ def _tensors(values):
             yield from _tensors(value)
 
 
+def _memory(t):
+    return t.untyped_storage().data_ptr() if t.layout is torch.strided and type(t) in (torch.Tensor, torch.nn.Parameter) else id(t)
+
+
+_PLAIN = {type(None), bool, int, float, str}
+
+
+def _foreign(values):
+    """Those with a __torch_function__: tensors of subclasses, the proxies of fx."""
+    for value in values:
+        kind = type(value)
+        if kind in _PLAIN or kind is torch.Tensor or kind is torch.nn.Parameter:
+            continue
+        if isinstance(value, (list, tuple)):
+            yield from _foreign(value)
+        elif hasattr(kind, "__torch_function__"):
+            yield value
+
+
+def who_answers(args, kwargs):
+    """The arguments that torch.overrides.handle_torch_function is to ask about a call, or None: the call is made."""
+    foreign = (*_foreign(args), *_foreign(kwargs.values()))
+    if (foreign or torch.overrides._is_torch_function_mode_enabled()) and torch.overrides.has_torch_function(foreign or (None,)):
+        return foreign or (None,)
+    return None
+
+
 class PyOp:
     """One overload: its schema and what is registered for it."""
 
     def __init__(self, namespace, schema, tags=()):
         self.namespace, self.schema, self.tags = namespace, schema, tags
+        self.takes = [converter(a.type, a.N) for a in schema.arguments]
+        self.gives = [converter(r.type, r.N) for r in schema.returns]
+        self.custom = False         # of custom_op: its kernels record no gradients, and what it writes is counted as written
         self.kernels = {}           # dispatch key -> function
+        self.covered = {}           # dispatch key -> the functions that were there before, each of another Library
         self.fake = None
         self.backward = self.setup_context = None
         self.vmap = None
@@ -43,30 +78,63 @@ class PyOp:
         full = "%s::%s" % (self.namespace, self.schema.name.split("::")[-1])
         return full + ("." + self.schema.overload_name if self.schema.overload_name else "")
 
+    def give(self, key, fn):
+        if key in self.kernels:
+            self.covered.setdefault(key, []).append(self.kernels[key])
+        self.kernels[key] = fn
+
+    def take_back(self, key, fn):
+        """The kernel goes; what was there before it comes back."""
+        covered = self.covered.get(key, [])
+        if self.kernels.get(key) is not fn:
+            covered[:] = [f for f in covered if f is not fn]
+        elif covered:
+            self.kernels[key] = covered.pop()
+        else:
+            del self.kernels[key]
+
     def bind(self, args, kwargs):
-        """All arguments in the schema's order, defaults filled in."""
-        spec = self.schema.arguments
+        """All arguments in the schema's order, as its types say, defaults filled in."""
+        spec, call = self.schema.arguments, "%s::%s()" % (self.namespace, self.schema.name.split("::")[-1])
         values, given = [], dict(kwargs)
         positional = [a for a in spec if not a.kwarg_only]
-        if len(args) > len(positional):
-            raise RuntimeError("%s() expected at most %d argument(s) but received %d argument(s). Declaration: %s"
-                               % (self.name, len(positional), len(args), self.schema))
+        most, got = (len(positional), len(args)) if len(args) > len(positional) else (len(spec), len(args) + len(kwargs))
+        if got > most and len(args) + len(kwargs.keys() & {a.name for a in spec}) >= len([a for a in spec if not a.has_default_value()]):
+            raise RuntimeError("%s expected at most %d argument(s) but received %d argument(s). Declaration: %s" % (call, most, got, self.schema))
         for i, argument in enumerate(spec):
             if not argument.kwarg_only and i < len(args):
                 if argument.name in given:
-                    raise RuntimeError("%s() got multiple values for argument '%s'" % (self.name, argument.name))
-                values.append(args[i])
+                    raise RuntimeError("%s got multiple values for argument '%s'" % (call, argument.name))
+                value = args[i]
             elif argument.name in given:
-                values.append(given.pop(argument.name))
+                value = given.pop(argument.name)
             elif argument.has_default_value():
                 values.append(argument.default_value)
+                continue
             else:
-                raise RuntimeError("%s() is missing value for argument '%s'. Declaration: %s"
-                                   % (self.name, argument.name, self.schema))
+                raise RuntimeError("%s is missing value for argument '%s'. Declaration: %s" % (call, argument.name, self.schema))
+            try:
+                values.append(self.takes[i](value))
+            except Refused as why:
+                raise RuntimeError("%s Expected a value of type '%s' for argument '%s' but instead found type '%s'.\nPosition: %d\nValue: %r\nDeclaration: %s\n%s"
+                                   % (call, argument.type.annotation(), argument.name, type(value).__name__, i, value, self.schema, why)) from None
         if given:
             raise RuntimeError("Unknown keyword argument '%s' for operator '%s'. Schema: %s"
                                % (next(iter(given)), self.name, self.schema))
         return values
+
+    def returned(self, result):
+        """What a kernel returned, as the schema has it: a tuple of several results, a list for Tensor[]."""
+        if not self.gives:
+            if result is not None:
+                raise RuntimeError("Expected PythonKernelHolder for %s to return None but it returned something else instead." % self.name)
+            return None
+        if len(self.gives) > 1 and not isinstance(result, (list, tuple)):
+            raise TypeError("Object of type '%s' is not an instance of 'sequence'" % type(result).__name__)
+        try:
+            return self.gives[0](result) if len(self.gives) == 1 else tuple(take(x) for take, x in zip(self.gives, result))
+        except Refused as why:
+            raise RuntimeError(str(why).removeprefix("Cast error details: ")) from None
 
     def spread(self, values):
         """Values as the Python function takes them: positional ones and keywords."""
@@ -74,38 +142,55 @@ class PyOp:
         return args, {a.name: v for v, a in zip(values, self.schema.arguments) if a.kwarg_only}
 
     def __call__(self, *args, **kwargs):
+        asked = who_answers(args, kwargs)
+        if asked is not None:
+            return torch.overrides.handle_torch_function(self.overload(), asked, *args, **kwargs)
         values = self.bind(args, kwargs)
-        overloaded = [t for t in _tensors(values) if type(t) not in (torch.Tensor, torch.nn.Parameter)]
-        if (overloaded or torch.overrides._is_torch_function_mode_enabled()) and \
-                torch.overrides.has_torch_function(tuple(_tensors(values)) or (None,)):
-            return torch.overrides.handle_torch_function(self.overload(), tuple(_tensors(values)), *args, **kwargs)
         capture = sys.modules.get("rushlight.export._capture")
-        return self.run(values) if capture is None else capture.whole(self.overload(), lambda: self.run(values), args, kwargs)
+        return self._cast_and_run(values) if capture is None else capture.whole(self.overload(), lambda: self._cast_and_run(values), args, kwargs)
+
+    def _cast_and_run(self, values):
+        for device_type, dtype in self.autocast.items():
+            if torch.is_autocast_enabled(device_type):
+                values = torch.utils._pytree.tree_map_only(torch.Tensor, lambda t: t.to(dtype) if t.is_floating_point() and t.dtype != torch.float64 and
+                                                           t.device.type == device_type else t, values)
+                with torch.autocast(device_type, enabled=False):
+                    return self.run(values)
+        return self.run(values)
 
     def overload(self):
         packet = getattr(getattr(torch.ops, self.namespace), self.schema.name.split("::")[-1])
         return getattr(packet, self.schema.overload_name or "default")
 
     def run(self, values):
-        needs_grad = torch.is_grad_enabled() and any(t.requires_grad for t in _tensors(values))
-        if needs_grad:
-            if self.backward is not None:
-                return self._recorded(values)
-            for key in ("Autograd", "AutogradCPU", "AutogradCUDA"):
-                if key in self.kernels:
-                    args, kwargs = self.spread(values)
-                    return self.kernels[key](*args, **kwargs)
-            if "CompositeImplicitAutograd" in self.kernels:
-                args, kwargs = self.spread(values)
-                return self.kernels["CompositeImplicitAutograd"](*args, **kwargs)
-            with torch.no_grad():
-                result = self.compute(values)
-            return self._not_differentiable(result, values)
-        return self.compute(values)
+        result = self._differentiated(values) if torch.is_grad_enabled() and any(t.requires_grad for t in _tensors(values)) else self.compute(values)
+        if self.custom and self.schema.is_mutable:
+            torch.autograd.graph.increment_version(list(_tensors(v for v, a in zip(values, self.schema.arguments) if a.is_write)))
+        return result
 
-    def _not_differentiable(self, result, values):
-        """Results of an operator without a derivative: using their gradient is an error that names it."""
-        name = self.name
+    def has_meta(self):
+        """Is there something to call for tensors of the meta device, be it to refuse them?"""
+        return self.custom or self.fake is not None or "Meta" in self.kernels or any(key.startswith("Composite") for key in self.kernels) or \
+            "Meta" in FALLBACKS or self.schema.is_mutable and not self.gives
+
+    def _differentiated(self, values):
+        if self.backward is not None:
+            return self._recorded(values)
+        for key in ("Autograd", "AutogradCPU", "AutogradCUDA", "CompositeImplicitAutograd"):
+            if key in self.kernels:
+                args, kwargs = self.spread(values)
+                return self.returned(self.kernels[key](*args, **kwargs))
+        if not self.custom:
+            return self._warned(self.compute(values), values)
+        with torch.no_grad():
+            result = self.compute(values)
+
+        def refuse(*grads):
+            raise RuntimeError("Trying to backward through %s but no autograd formula was registered. Please use register_autograd to add one." % self.overload())
+        return result if self.schema.is_mutable else self._behind(result, values, refuse)
+
+    def _behind(self, result, values, backward):
+        """The results as those of a node with this backward, which gives the inputs no gradient."""
         inputs = [t for t in _tensors(values) if t.requires_grad]
 
         class NoDerivative(torch.autograd.Function):
@@ -115,19 +200,32 @@ class PyOp:
 
             @staticmethod
             def backward(ctx, *grads):
-                raise RuntimeError("Trying to backward through %s but no autograd formula was registered. Please use "
-                                   "register_autograd to add one." % name)
-
-        if self.schema.is_mutable:
-            return result
+                backward(*grads)
+                return (None,) * (1 + len(inputs))
         return torch.utils._pytree.tree_map_only(
-            torch.Tensor, lambda t: NoDerivative.apply(t, *inputs) if t.is_floating_point() else t, result)
+            torch.Tensor, lambda t: NoDerivative.apply(t, *inputs) if t.is_floating_point() and not t.requires_grad else t, result)
+
+    def _warned(self, result, values):
+        """Kernels below autograd that record themselves are followed, others give no gradient; either is said when it is gone through."""
+        def warn(*grads):
+            warnings.warn("%s: an autograd kernel was not registered to the Autograd key(s) but we are trying to backprop through it. This may lead to silently "
+                          "incorrect behavior. This behavior is deprecated and will be removed in a future version of PyTorch. If your operator is differentiable, "
+                          "please ensure you have registered an autograd kernel to the correct Autograd key (e.g. DispatchKey::Autograd, "
+                          "DispatchKey::CompositeImplicitAutograd). If your operator is not differentiable, or to squash this warning and use the previous "
+                          "behavior, please register torch::CppFunction::makeFallthrough() to DispatchKey::Autograd." % self.name, stacklevel=2)
+        inputs = {id(t) for t in _tensors(values)}
+        for t in _tensors([result]):
+            if t.requires_grad and id(t) not in inputs:
+                t.register_hook(warn)
+        return result if self.schema.is_mutable else self._behind(result, values, warn)
 
     def compute(self, values):
         """Without derivative: what a mode or a tensor's class answers, else the kernel for the device."""
         args, kwargs = self.spread(values)
         if set(self.kernels) != {"CompositeImplicitAutograd"}:       # such a one is seen by the operators that it calls
-            answer = torch._C._dispatch(self.overload(), tuple(args), kwargs)
+            answer = self._ruled(args, kwargs) if self.torch_dispatch else NotImplemented
+            if answer is NotImplemented:
+                answer = torch._C._dispatch(self.overload(), tuple(args), kwargs)
             if answer is not NotImplemented:
                 return answer
         devices = {t.device.type for t in _tensors(values)}
@@ -136,20 +234,41 @@ class PyOp:
         if device == "meta" and "Meta" not in self.kernels and self.fake is not None:
             before, fake_impl.current = fake_impl.current, fake_impl.FakeImplCtx(self)
             try:
-                return self.fake(*args, **kwargs)
+                return self.returned(self.fake(*args, **kwargs))
             finally:
                 fake_impl.current = before
+        if self.custom and device == "meta" and "Meta" not in self.kernels and self.gives:
+            raise RuntimeError("There was no fake impl registered for <CustomOpDef(%s)>. This is necessary for torch.compile/export/fx tracing to work. Please use "
+                               "`%s.register_fake` to add an fake impl." % (self.name, OPDEFS[self.name].__name__))
         order = [key, "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional",
                  "CompositeImplicitAutograd", "Autograd", "Autograd" + key, "BackendSelect"]
         for name in order:
             if name in self.kernels and name not in self.disabled:
-                return self.kernels[name](*args, **kwargs)
+                return self.returned(self.kernels[name](*args, **kwargs))
         if device == "meta" and self.schema.is_mutable and not self.schema.returns:
             return None     # it only writes its arguments: without data there is nothing to do
         if key in FALLBACKS and FALLBACKS[key].call is not None:
             return FALLBACKS[key].call(self.overload(), *args, **kwargs)
+        if device == "meta":
+            raise NotImplementedError("%s: attempted to run this operator with Meta tensors, but there was no fake impl or Meta kernel registered. You may have run "
+                                      "into this message while using an operator with PT2 compilation APIs (torch.compile/torch.export); in order to use this "
+                                      "operator with those APIs you'll need to add a fake impl." % self.name)
         raise NotImplementedError("Could not run '%s' with arguments from the '%s' backend: there is no kernel registered for "
                                   "it. Registered are: %s" % (self.name, key, sorted(self.kernels) or "none"))
+
+    def _ruled(self, args, kwargs):
+        """What a rule of register_torch_dispatch answers in place of a mode or of a tensor's class."""
+        tensors = list(_tensors([*args, *kwargs.values()]))
+        types = tuple({type(t): None for t in tensors if type(t) is not torch.Tensor})
+        mode = _python_dispatch._get_current_dispatch_mode()
+        if mode is not None:
+            rule = self.torch_dispatch.get(type(mode))
+            if rule is None:
+                return NotImplemented
+            with _python_dispatch._pop_mode_temporarily():
+                return rule(mode, self.overload(), types, tuple(args), kwargs)
+        cls = next((cls for cls in types if cls in self.torch_dispatch), None)
+        return NotImplemented if cls is None else self.torch_dispatch[cls](cls, self.overload(), types, tuple(args), kwargs)
 
     def _recorded(self, values):
         """Through an autograd.Function around the kernel."""
@@ -201,23 +320,39 @@ class PyOp:
         return Recorded.apply(*flat)
 
 
+def check_differentiable(operator, schema):
+    if schema.is_mutable or any(r.alias_info is not None for r in schema.returns):
+        raise RuntimeError("Cannot register autograd formula for non-functional operator %s with schema %s. Please create a functional operator and register "
+                           "an autograd formula for that." % (operator, schema))
+
+
 class CustomOpDef:
     """What @custom_op makes of a function: callable, and the place to register more."""
 
     def __init__(self, namespace, name, schema, fn, tags=None):
+        before = OPDEFS.get("%s::%s" % (namespace, name))
+        if before is not None:
+            before._lib._destroy()
         self._namespace, self._name, self._schema = namespace, name, schema
         self._init_fn = fn
         self._qualname = "%s::%s" % (namespace, name)
         self._tags = tags
+        keyword = [a for a in parse_schema(name + schema).arguments if a.kwarg_only and str(a.type).startswith("Tensor")]
+        if keyword:
+            raise NotImplementedError("custom_op with kwarg-only Tensor args. Please make your tensors not kwarg-only. Got: %s" % (name + schema))
         self._lib = torch.library.Library(namespace, "FRAGMENT")
-        self._lib.define(name + schema)
-        self._op = torch.ops._python_op(namespace, name, "")
-        self._fn = {}
+        self._lib.define(name + schema, tags=(torch.Tag.pt2_compliant_tag, *([tags] if isinstance(tags, torch.Tag) else tags or ())))
+        self._op.custom = True
         functools.update_wrapper(self, fn, updated=())
         OPDEFS[self._qualname] = self
 
     def __repr__(self):
         return "<CustomOpDef(%s)>" % self._qualname
+
+    @property
+    def _op(self):
+        """The operator of this name, which a later custom_op may have made."""
+        return torch.ops._python_op(self._namespace, self._name, "")
 
     @property
     def _opoverload(self):
@@ -238,21 +373,23 @@ class CustomOpDef:
         return register if fn is None else register(fn)
 
     def _checked(self, fn):
-        """The kernel, with a check that results are not inputs."""
-        op = self._op
+        """The kernel, with a check that results share no memory with inputs or each other."""
+        name = self._name
 
         @functools.wraps(fn)
         def kernel(*args, **kwargs):
             result = fn(*args, **kwargs)
-            inputs = {id(t) for t in _tensors(list(args) + list(kwargs.values()))}
+            seen = {_memory(t) for t in _tensors([*args, *kwargs.values()]) if t.numel()}
             for out in _tensors([result]):
-                if id(out) in inputs:
+                if _memory(out) in seen:
                     raise RuntimeError("%s (with implementation in %s): The output of this custom operator (1) must not also be "
                                        "an input to this custom operator and (2) may not alias any inputs to this custom "
                                        "operator or other returns. The most common way to trigger this error is if we have y "
                                        "= custom_op(x) and y and x are the same Tensor. Please instead return a clone of the "
                                        "offending output tensor(s) (e.g. return x.clone()) or refactor the custom operator to "
-                                       "not return y." % (op.name, fn.__module__))
+                                       "not return y." % (name, inspect.getmodule(fn)))
+                if out.numel():
+                    seen.add(_memory(out))
             return result
         return kernel
 
@@ -263,9 +400,7 @@ class CustomOpDef:
 
     def register_autograd(self, backward, /, *, setup_context=None):
         """backward(ctx, *gradients), and setup_context(ctx, inputs, output) that saves what it needs."""
-        if self._op.schema.is_mutable and not self._op.schema.returns == []:
-            raise RuntimeError("Cannot register autograd formula for non-functional operator %s. Please create a functional "
-                               "operator and register an autograd formula for that." % self._qualname)
+        check_differentiable(self, self._op.schema)
         self._op.backward, self._op.setup_context = backward, setup_context
 
     def register_vmap(self, func=None):

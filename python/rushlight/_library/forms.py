@@ -2,6 +2,8 @@
 
 Rules name most overloads; the tables have those that the rules do not.
 """
+import rushlight as torch
+from rushlight._library.custom_ops import who_answers
 from rushlight._library.schema import AliasInfo, Argument, FunctionSchema, Type
 
 # base -> {overload of the record: overload of its form in place}
@@ -90,6 +92,10 @@ def takes_out(op, schema):
         return op
 
     def call(*args, **kwargs):
+        asked = who_answers(args, kwargs)
+        if asked is not None:
+            overload = torch._ops._find_overload(*schema.name.split("::"), schema.overload_name)
+            return torch.overrides.handle_torch_function(overload, asked, *args, **kwargs)
         for name in names:
             if name not in kwargs:
                 raise RuntimeError("%s() is missing value for argument '%s'. Declaration: %s" % (schema.name, name, schema))

@@ -33,6 +33,8 @@ def _name_of(annotation):
 def infer_schema(prototype_function, /, *, mutates_args, op_name=None, tags=None):
     """"(Tensor x, float a=1.0) -> Tensor" for a function with annotations."""
     signature = inspect.signature(prototype_function)
+    if isinstance(mutates_args, str) and mutates_args != "unknown":
+        raise ValueError("mutates_args must either be a sequence of the names of the arguments that are mutated or the string 'unknown'. ")
     try:
         hints = typing.get_type_hints(prototype_function)
     except (NameError, TypeError):
@@ -74,8 +76,6 @@ def infer_schema(prototype_function, /, *, mutates_args, op_name=None, tags=None
                 shown = '"%s"' % default
             elif isinstance(default, torch.dtype):
                 shown = str(default).split(".")[-1]
-            elif isinstance(default, (list, tuple)):
-                shown = "[%s]" % ", ".join(map(str, default))
             else:
                 fail("Parameter %s has an unsupported default value type %s. Please file an issue on GitHub so we can "
                      "prioritize this." % (name, type(default)))
@@ -83,8 +83,8 @@ def infer_schema(prototype_function, /, *, mutates_args, op_name=None, tags=None
     if mutates_args != "unknown":
         unknown = set(mutates_args) - seen
         if unknown:
-            raise ValueError("infer_schema(func): %s in mutates_args were not found in the function signature: mutates_args "
-                             "should contain the names of all args that the custom op mutates." % unknown)
+            fail("%s in mutates_args were not found in the custom op's signature. mutates_args should contain the names of all args that the custom op mutates, "
+                 "or just the string 'unknown' if you don't know." % unknown)
     result = hints.get("return", signature.return_annotation)
     text = "(%s) -> %s" % (", ".join(parts), _result(result, fail))
     return (op_name or "") + text

@@ -39,6 +39,14 @@ class Type:
     def getElementType(self):
         return Type(self.text[:-1] if self.text.endswith("?") else self.text[:self.text.rindex("[")])
 
+    def annotation(self):
+        """As Python writes it: List[int], Optional[Tensor]."""
+        if self.text.endswith("?"):
+            return "Optional[%s]" % self.getElementType().annotation()
+        if self.text.endswith("]"):
+            return "List[%s]" % self.getElementType().annotation()
+        return {"Scalar": "number", **dict.fromkeys(("SymInt", "ScalarType", "Layout", "MemoryFormat"), "int")}.get(self.text, self.text)
+
     def isSubtypeOf(self, other):
         return self.text == str(other)
 
@@ -170,6 +178,12 @@ class _Reader:
                     self.next()
             self.next(")")
             name = "(%s)" % ", ".join(parts)
+        if name == "Dict":
+            self.next("(")
+            key = self.type()[0]
+            self.next(",")
+            name = "Dict(%s, %s)" % (key, self.type()[0])
+            self.next(")")
         if self.peek() == "(" :
             self.next()
             names, write, after = [], False, None
@@ -276,6 +290,7 @@ def parse_name(text):
     """"ns::name.overload" -> (ns, name, overload)"""
     space, sep, rest = text.partition("::")
     if not sep:
-        raise ValueError("Expected an operator name of the form namespace::name, but got %r" % text)
+        raise ValueError("Expected `qualname` to be of the form \"namespace::name\", but got %s. The qualname passed to the torch.library APIs must consist of a "
+                         "namespace and a name, e.g. aten::sin" % text)
     name, _, overload = rest.partition(".")
     return space, name, overload

@@ -9,6 +9,8 @@ import weakref
 
 import rushlight as torch
 from rushlight import _C
+from rushlight._library.custom_ops import PyOp
+from rushlight._library.fake_impl import DependsOnData
 from rushlight.utils._python_dispatch import TorchDispatchMode
 from rushlight.utils._pytree import tree_flatten, tree_map_only
 
@@ -186,7 +188,7 @@ class _Traits:
     """What is asked of an operator at each call, found out once."""
 
     def __init__(self, func):
-        arguments = func._schema.arguments
+        self.schema, arguments = func._schema, func._schema.arguments
         self.name = func._schema.name
         self.has_device = any(a.name == "device" for a in arguments)
         self.writes = [(i, a.name) for i, a in enumerate(arguments) if a.alias_info is not None and a.alias_info.is_write]
@@ -214,7 +216,7 @@ def _device_of(fakes, func):
 
 def _run(mode, func, args, kwargs):
     traits = _traits.get(func)
-    if traits is None:
+    if traits is None or traits.schema is not func._schema:    # of another operator that a program has given this name
         traits = _traits[func] = _Traits(func)
     fakes = []
 
@@ -251,8 +253,13 @@ def _run(mode, func, args, kwargs):
         if not fakes or asked is not None:
             meta_kwargs["device"] = _META
         meta_kwargs.pop("pin_memory", None)
+    if isinstance(func._op, PyOp) and not func._op.has_meta():
+        raise UnsupportedOperatorException(func)
     with _without(mode):
-        out = func(*meta_args, **meta_kwargs)
+        try:
+            out = func(*meta_args, **meta_kwargs)
+        except DependsOnData:
+            raise DynamicOutputShapeException(func) from None
     return _wrap(mode, traits, args, kwargs, meta_args, out, device)
 
 

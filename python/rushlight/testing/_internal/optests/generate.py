@@ -6,16 +6,13 @@ import sys
 
 import rushlight as torch
 from rushlight._ops import OpOverload, OpOverloadPacket
+from rushlight._library.opcheck import OpCheckError
 from rushlight.library import opcheck
 from rushlight.overrides import TorchFunctionMode
 from rushlight.utils import _pytree as pytree
 
 DEFAULT_TEST_UTILS = ["test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"]
 _inside = []
-
-
-class OpCheckError(Exception):
-    """A call of a test did not pass a check, or passed it against what the dictionary of failures says."""
 
 
 def is_inside_opcheck_mode():
