@@ -4,6 +4,7 @@ A dispatch mode sees the operations of forward and backward; those with a formul
 modules that are running.
 """
 import math
+import warnings
 from collections import defaultdict
 
 import rushlight as torch
@@ -33,6 +34,9 @@ def register_flop_formula(targets, get_raw=False):
     """Decorator: a formula for operators; it gets shapes and out_shape, with get_raw values and out_val."""
     def register(formula):
         for target in targets if isinstance(targets, (list, tuple)) else [targets]:
+            if not isinstance(target, (torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator)):
+                raise ValueError("register_flop_formula(targets): expected each target to be OpOverloadPacket (i.e. torch.ops.mylib.foo), JitFunction, or "
+                                 "HigherOrderOperator, got %s which is of type %s" % (target, type(target)))
             if target in flop_registry:
                 raise RuntimeError("duplicate registrations for %s" % target)
             flop_registry[target] = formula if get_raw else _of_shapes(formula)
@@ -134,6 +138,8 @@ class FlopCounterMode:
     """Context manager: get_total_flops() and get_flop_counts() say what was done inside."""
 
     def __init__(self, mods=None, depth=2, display=True, custom_mapping=None):
+        if mods is not None:
+            warnings.warn("mods argument is not needed anymore, you can stop passing it", stacklevel=2)
         self.flop_counts = defaultdict(lambda: defaultdict(int))
         self.depth, self.display = depth, display
         own = {target: formula if getattr(formula, "_get_raw", False) else _of_shapes(formula)
