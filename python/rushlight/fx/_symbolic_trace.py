@@ -219,14 +219,13 @@ class Tracer(TracerBase):
             skip = 1
             args.append(self.root)
         signature = inspect.signature(fn)
-        count = 0
 
         def default_of(name):
             parameter = signature.parameters.get(name)
             return () if parameter is None or parameter.default is inspect.Parameter.empty else (parameter.default,)
 
         def placeholder(name):
-            nonlocal count
+            count = 0
             if concrete_args is not None and name in concrete_args:
                 count += 1
                 given = concrete_args[name]
@@ -255,6 +254,10 @@ class Tracer(TracerBase):
                                      type_expr=annotation if not isinstance(annotation, str) else None)
 
         argument_names = [names[i] for i in range(skip, total)]
+        if isinstance(concrete_args, tuple) and not argument_names and code.co_flags & inspect.CO_VARARGS:
+            # How many there are is known: each is a placeholder.
+            return root_fn, args + [self.create_proxy("placeholder", "input_%d" % i, (), {}) if isinstance(given, PHBase) else given
+                                    for i, given in enumerate(concrete_args)]
         if isinstance(concrete_args, tuple):
             if len(argument_names) != len(concrete_args):
                 raise RuntimeError("Tracing expected %d arguments but got %d concrete arguments"
@@ -301,6 +304,8 @@ class Tracer(TracerBase):
             self.graph = Graph(tracer_cls=getattr(self, "__class__", None))
             self.tensor_attrs = {}
             self._collect_tensor_attrs(self.root, [])
+            if hasattr(fn, "__code__"):
+                self.graph._co_fields = {"co_name": fn.__code__.co_name, "co_filename": fn.__code__.co_filename, "co_firstlineno": fn.__code__.co_firstlineno}
             fn, args = self.create_args_for_root(fn, isinstance(root, torch.nn.Module), concrete_args)
             cache = {}
 
@@ -342,8 +347,6 @@ class Tracer(TracerBase):
         for name, value in self.__dict__.items():
             if name in {"_autowrap_search"}:
                 new_value = list(value)
-            elif name in ("graph", "root"):
-                continue
             else:
                 import copy
                 new_value = copy.deepcopy(value, memo)

@@ -11,6 +11,7 @@ import enum
 import keyword
 import math
 import re
+import types
 import typing
 import warnings
 from collections import defaultdict
@@ -40,8 +41,8 @@ reflectable_magic_methods = {name: magic_methods[name] for name in (
 
 
 def _snake_case(s):
-    """"NotSoFast" -> "not_so_fast" """
-    return re.sub(r"(?<=[a-z0-9])([A-Z])|(?<!^)(?<!_)([A-Z])(?=[a-z])", lambda m: "_" + m.group(0), s).lower()
+    """"NotSoFast" -> "not_so_fast", "conv2D" -> "conv2d" """
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", s).lower()
 
 
 @dataclasses.dataclass
@@ -212,15 +213,16 @@ class _Writer:
     def type_repr(self, obj):
         if obj == ():
             return "()"
-        text = _type_repr(obj)
-        origin = getattr(obj, "__origin__", None)
-        if origin is None:
-            return self.add_global(text, obj)
-        if getattr(obj, "__module__", "") == "typing" and origin not in {typing.Union, typing.ClassVar}:
-            origin_name = self.add_global(_type_repr(origin), origin) if isinstance(origin, type) else text
-            arguments = [self.type_repr(a) for a in getattr(obj, "__args__", ())]
-            return "%s[%s]" % (origin_name, ",".join(arguments)) if arguments else origin_name
-        return self.add_global(text.split("[")[0], obj)
+        if isinstance(obj, list):
+            return "[%s]" % ",".join(map(self.type_repr, obj))
+        origin, arguments = typing.get_origin(obj), typing.get_args(obj)
+        if not arguments:
+            return self.add_global(_type_repr(origin if origin is not None else obj), origin if origin is not None else obj)
+        if isinstance(obj, types.UnionType):
+            return "|".join(map(self.type_repr, arguments))
+        if getattr(origin, "__module__", "") == "builtins" and not isinstance(obj, types.GenericAlias):
+            origin = getattr(typing, obj._name)         # List[int], not list[int]
+        return "%s[%s]" % (self.add_global(repr(origin) if not isinstance(origin, type) else _type_repr(origin), origin), ",".join(map(self.type_repr, arguments)))
 
     def argument(self, a):
         if isinstance(a, tuple) and hasattr(a, "_fields"):
@@ -399,13 +401,15 @@ class _PyTreeCodeGen(CodeGen):
         line = "def %s(self, %s)%s:" % (self._func_name, ", ".join(names), maybe_return_annotation)
         if free_vars:
             plain = [v.partition(":")[0].partition("=")[0].strip() for v in free_vars if v != "self"]
-            # The specification is of (args, kwargs): what it has of the second are the last of the names.
-            in_spec = info.in_spec
-            pair = in_spec.type is tuple and len(in_spec.children_specs) == 2 and in_spec.children_specs[1].type is dict
-            by_name = list(in_spec.children_specs[1].context) if pair else []
-            positional = names[:len(names) - len(by_name)]
-            line += "\n    %s, = fx_pytree.tree_flatten_spec(([%s], {%s}), self._in_spec)" % (
-                ", ".join(plain), ", ".join(positional), ", ".join("'%s':%s" % (k, k) for k in by_name))
+            # A specification may be of (args, kwargs): what it has of the second are the last of the names.
+            in_spec, given = info.in_spec, "[%s]" % ", ".join(names)
+            if len(names) < len(info.orig_args) == len(in_spec.children_specs):     # of a module's forward, with the module
+                plain, given = ["self", *plain], "[%s]" % ", ".join(info.orig_args)
+            if in_spec.type is tuple and [child.type for child in in_spec.children_specs] == [tuple, dict]:
+                by_name = list(in_spec.children_specs[1].context)
+                positional = names[:len(names) - len(by_name)]
+                given = "([%s], {%s})" % (", ".join(positional), ", ".join("'%s':%s" % (k, k) for k in by_name))
+            line += "\n    %s, = fx_pytree.tree_flatten_spec(%s, self._in_spec)" % (", ".join(plain), given)
         return line
 
     def generate_output(self, output_args, *, descs=None):

@@ -24,6 +24,8 @@ class _EvalCacheLoader:
 
     def cache(self, src, globals, co_fields=None):
         key = "<eval_with_key>.%d" % next(_eval_count)
+        if co_fields:
+            key += " from %(co_filename)s:%(co_firstlineno)d in %(co_name)s" % co_fields
         globals_copy = dict(globals, __file__=key, __name__=key, __loader__=self)
         self.eval_cache[key] = src
         linecache.lazycache(key, globals_copy)
@@ -370,7 +372,7 @@ class GraphModule(torch.nn.Module):
         self._code = python_code.src
         self._lineno_map = python_code._lineno_map
         cls = type(self)
-        cls.forward = _forward_from_src(self._code, python_code.globals)
+        cls.forward = _forward_from_src(self._code, python_code.globals, self._graph._co_fields)
         cls_call = cls.__call__ if "__call__" in vars(cls) else None
         if "_wrapped_call" not in vars(cls):
             cls._wrapped_call = _WrappedCall(cls, cls_call)
@@ -399,7 +401,7 @@ class GraphModule(torch.nn.Module):
                      "_replace_hooks", "_create_node_hooks", "_erase_node_hooks"):
             if name in self.__dict__:
                 setattr(copied, name, copy.copy(self.__dict__[name]))
-        copied.meta = dict(getattr(self, "meta", {}))
+        copied.meta = {name: memo.get(id(value), value) for name, value in getattr(self, "meta", {}).items()}
         for name in self.meta.get(_USER_PRESERVED_ATTRIBUTES_KEY, {}):
             setattr(copied, name, self.meta[_USER_PRESERVED_ATTRIBUTES_KEY][name])
         return copied

@@ -7,8 +7,8 @@ __all__ = ["immutable_list", "immutable_dict"]
 
 def _frozen(self, *args, **kwargs):
     raise TypeError("%r object does not support mutation. If you are attempting to modify the kwargs or args of a "
-                    "torch.fx.Node object,\ninstead create a new copy of it and assign the copy to the node:\n"
-                    "    new_args = ...  # copy and mutate args\n    node.args = new_args\n" % type(self).__name__)
+                    "torch.fx.Node object,\ninstead create a new copy of it and assign the copy to the node:\n\n"
+                    "    new_args = ...  # copy and mutate args\n    node.args = new_args" % type(self).__name__)
 
 
 class immutable_list(list):

@@ -70,7 +70,7 @@ class Interpreter:
 
     def run_node(self, n):
         """The value of a node."""
-        with torch.fx.traceback.set_current_meta(n):
+        with torch.fx.traceback.set_current_meta(n, "Interpreter_" + type(self).__name__):
             args, kwargs = self.fetch_args_kwargs_from_env(n)
             return getattr(self, n.op)(n.target, args, kwargs)
 
@@ -161,5 +161,5 @@ class Transformer(Interpreter):
         if result is not None:
             def strip(a):
                 return a.node if isinstance(a, Proxy) else a
-            self.new_graph.output(map_aggregate(result, strip))
+            self.new_graph.output(map_aggregate(result, strip)).meta.update(self.graph.output_node().meta)
         return GraphModule(self.module, self.new_graph)

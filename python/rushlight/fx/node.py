@@ -1,5 +1,6 @@
 """Node: one call in a graph. Nodes are linked in the order they run, and know who uses their values."""
 import builtins
+import functools
 import inspect
 import operator
 import types
@@ -19,6 +20,12 @@ Target = Union[Callable[..., Any], str]
 Argument = Any
 _legal_ops = dict.fromkeys(["placeholder", "call_method", "call_module", "call_function", "get_attr", "output", "root"])
 _side_effectful_functions = set()
+
+
+@functools.cache
+def _draws():
+    return {torch.rand, torch.randn, torch.randint, torch.randperm, torch.rand_like, torch.randn_like, torch.randint_like, torch.normal, torch.poisson,
+            torch.bernoulli, torch.multinomial}
 
 
 def has_side_effect(fn):
@@ -278,6 +285,8 @@ class Node:
         if self.op == "call_function":
             schema = getattr(self.target, "_schema", None)
             if schema is not None and getattr(schema, "is_mutable", False):
+                return True
+            if impure_random and (torch.Tag.nondeterministic_seeded in getattr(self.target, "tags", ()) or self.target in _draws()):
                 return True
             return self.target in _side_effectful_functions
         if self.op == "call_method":

@@ -66,6 +66,7 @@ class TracerBase:
             self.node_name_to_scope[node.name] = (self.scope.module_path, self.scope.module_type)
         if getattr(self, "module_stack", None):
             node.meta["nn_module_stack"] = copy.copy(self.module_stack)
+        torch.fx.traceback.hand_on(node)
         return node
 
     def proxy(self, node):

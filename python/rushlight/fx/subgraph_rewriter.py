@@ -43,10 +43,10 @@ def replace_pattern_with_filters(gm, pattern, replacement=None, match_filters=No
     return _replace(gm, pattern, replacement, match_filters or [], ignore_literals, replacement_callback, node_name_match)
 
 
-def _take_attributes(gm, replacement):
-    """The module has what the replacement's nodes name, too."""
+def _take_attributes(gm, replacement, graph):
+    """The module has what the nodes of the replacement's graph name, too."""
     gm.delete_all_unused_submodules()
-    for node in replacement.graph.nodes if isinstance(replacement, torch.fx.GraphModule) else ():
+    for node in graph.nodes:
         if node.op in ("call_module", "get_attr") and not _is_guard(node) and not torch.fx.graph_module._has_attr(gm, node.target):
             torch.fx.graph_module._copy_attr(replacement, gm, node.target)
 
@@ -114,5 +114,5 @@ def _replace(gm, pattern, replacement, filters, ignore_literals, callback, node_
         replaced.append(ReplacedPatterns(matcher.pattern_anchors[0], match.nodes_map, made))
     gm.recompile()
     if isinstance(replacement, torch.nn.Module):
-        _take_attributes(gm, replacement)
+        _take_attributes(gm, replacement, common)
     return replaced

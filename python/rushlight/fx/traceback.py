@@ -1,5 +1,6 @@
 """Where nodes came from: metadata kept while graphs are transformed."""
 import contextlib
+import copy
 import enum
 import functools
 
@@ -97,11 +98,24 @@ def annotate_fn(annotation_dict):
 def set_current_meta(node, pass_name=""):
     before = dict(_current_meta)
     _current_meta.update(node.meta)
+    if node.meta:
+        _current_meta["from_node"] = [NodeSource(node, pass_name, NodeSourceAction.CREATE)]
     try:
         yield
     finally:
         _current_meta.clear()
         _current_meta.update(before)
+
+
+# What a node made while another is looked at takes over from it.
+_HANDED_ON = ("nn_module_stack", "source_fn_stack", "stack_trace", "torch_fn", "original_aten", "recompute", "ac_graph_id", "has_backward_hook", "quantization_tag",
+              "partitioner_tag", "_numeric_debug_handle", "custom", "from_node")
+
+
+def hand_on(node):
+    """The metadata that is kept, for a new node; inside preserve_node_meta() only."""
+    if _preserve:
+        node.meta.update((name, copy.copy(_current_meta[name])) for name in _HANDED_ON if name in _current_meta)
 
 
 def get_current_meta():

@@ -4,7 +4,6 @@ import dataclasses
 import rushlight as torch
 from rushlight.fx.graph_module import _get_attr
 from rushlight.fx.node import Node
-from rushlight.utils import _pytree as pytree
 
 __all__ = ["SubgraphMatcher", "InternalMatch"]
 
@@ -34,9 +33,19 @@ def _arguments(pattern, node):
     (pattern_args, pattern_kwargs), (args, kwargs) = pairs
     if len(pattern_args) != len(args) or set(pattern_kwargs) != set(kwargs):
         return None
-    left = pytree.tree_leaves([*pattern_args, *(pattern_kwargs[k] for k in pattern_kwargs)])
-    right = pytree.tree_leaves([*args, *(kwargs[k] for k in pattern_kwargs)])
-    return list(zip(left, right)) if len(left) == len(right) else None
+    found = []
+    alike = all(_pair(a, b, found) for a, b in zip([*pattern_args, *pattern_kwargs.values()], [*args, *(kwargs[k] for k in pattern_kwargs)]))
+    return found if alike else None
+
+
+def _pair(left, right, found):
+    """Adds the pairs of leaves; a node of the pattern stands for a whole list. False: they differ in form."""
+    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        return len(left) == len(right) and all(_pair(a, b, found) for a, b in zip(left, right))
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(_pair(left[k], right[k], found) for k in left)
+    found.append((left, right))
+    return True
 
 
 def _argument(declared, i, args, kwargs):
