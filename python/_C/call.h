@@ -20,6 +20,7 @@ typedef struct py_overload {
     bool numbers;      /* numbers stand for tensors */
     bool wraps;        /* numbers become tensors of one element */
     bool tensor_args;  /* has a Tensor argument */
+    uint8_t unreduced; /* 1 + the argument whose default is a reduction */
 } py_overload;
 
 typedef struct py_function_object {

@@ -286,6 +286,9 @@ static int take_extra(const py_overload *o, py_call *c, PyObject *name, PyObject
     return fail(c, PY_UNKNOWN, 0, name);
 }
 
+/* The default of an argument. PyTorch's functions in Python take the schemas' reduction=Mean as none: torch.kl_div(p, q) is as large as they are. */
+static rush_value default_of(const py_overload *o, int at) { return o->unreduced == at + 1 ? rush_v_int(0) : o->op->args[at].def; }
+
 RUSH_HOT int py_match(const py_overload *o, py_call *c, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, bool method)
 {
     const rush_op *op = o->op;
@@ -324,7 +327,7 @@ plain:
             if ((ok = take(c, o, &op->args[at], args[at], &c->in[at])) <= 0) return ok < 0 ? -1 : fail(c, PY_WRONG, at, args[at]);
         for (; at < op->nargs; ++at) {
             if (!op->args[at].has_default) return fail(c, PY_MISSING, at, NULL);
-            c->in[at] = op->args[at].def;
+            c->in[at] = default_of(o, at);
         }
         return 1;
     }
@@ -344,7 +347,7 @@ plain:
         if (given[at]) {
             if ((ok = take(c, o, &op->args[at], given[at], &c->in[at])) <= 0) return ok < 0 ? -1 : fail(c, PY_WRONG, at, given[at]);
         } else if (op->args[at].has_default) { /* dtype=int64 is a default where out= does not say another */
-            c->in[at] = c->out && o->factory && op->args[at].type == RUSH_A_DTYPE ? RUSH_NONE : op->args[at].def;
+            c->in[at] = c->out && o->factory && op->args[at].type == RUSH_A_DTYPE ? RUSH_NONE : default_of(o, at);
         } else {
             return fail(c, PY_MISSING, at, NULL);
         }

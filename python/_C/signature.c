@@ -43,6 +43,7 @@ static int read_one(py_function_object *f, py_overload *o, const rush_op *op)
         dtype |= a->kwonly && !strcmp(name, "dtype");
         device |= a->kwonly && !strcmp(name, "device");
         o->tensor_args |= a->type == RUSH_A_TENSOR;
+        if (a->has_default && !strcmp(name, "reduction") && strcmp(f->space, "ops")) o->unreduced = (uint8_t)(i + 1);
         written |= a->written;
     }
     int list = method ? 1 : 0;
