@@ -32,6 +32,8 @@ static inline bool py_is_tensor(PyObject *x)
 PyObject *py_wrap(rush_tensor *);                          /* the tensor's object; None for NULL */
 PyObject *py_wrap_as(PyTypeObject *, rush_tensor *);       /* a new object of that class; the tensor has none yet */
 PyObject *py_wrap_list(rush_tensor **, size_t n, bool tuple);
+bool py_may_end_objects(void); /* in this thread? At the interpreter's end, whose last collections look at them still, only in its own */
+void py_clear_slots(PyTypeObject *, PyTypeObject *base, PyObject *); /* members that Python subclasses of base have by __slots__ */
 int py_visit_tensor(rush_tensor *, visitproc, void *arg);  /* what only this reference keeps alive */
 int py_visit_node(rush_node *, visitproc, void *arg);
 int py_need_bool(PyObject *, const char *what); /* 0, 1, or -1 with a TypeError: "what must be bool, not int" */

@@ -1,5 +1,7 @@
 /* storage.c - torch.UntypedStorage: the bytes under tensors as a Python object, also shared between processes.
  *
+ * An object with something to lose stays as long as its storage does: the ownership turns round as tensor.c tells of tensors.
+ *
  * Sharing moves the bytes to an anonymous file in memory that is mapped by every process which has its
  * descriptor; the kernel frees it with the last mapping.
  */
@@ -14,7 +16,7 @@
 
 typedef struct storage_object {
     PyObject_HEAD
-    rush_storage *s; /* owned; its `py` points back */
+    rush_storage *s; /* owned, or owns this (py_owned); its `py` points back */
     PyObject *dict, *weak;
 } storage_object;
 #define STORAGE(x) (((storage_object *)(x))->s)
@@ -53,9 +55,12 @@ bool py_storage_fits(PyObject *x, int dtype)
     return false;
 }
 
+static void storage_dealloc(PyObject *self);
+
 static PyObject *wrap(PyTypeObject *type, rush_storage *owned)
 {
     if (!owned) return py_raise();
+    type->tp_dealloc = storage_dealloc; /* a subclass's of Python would not survive the turn of ownership */
     storage_object *self = (storage_object *)type->tp_alloc(type, 0);
     if (!self) {
         rush_storage_drop(owned);
@@ -69,6 +74,11 @@ static PyObject *wrap(PyTypeObject *type, rush_storage *owned)
 PyObject *py_storage(rush_storage *s)
 {
     if (!s) return PyErr_Format(PyExc_NotImplementedError, "Cannot access storage of a tensor that has none");
+    if (s->py_owned) { /* the storage's reference becomes the caller's, and the object owns again */
+        s->py_owned = false;
+        rush_storage_keep(s);
+        return s->py;
+    }
     if (s->py) return py_ref(s->py);
     if (storage_class == &py_type_Storage) { /* the class is rushlight.storage's */
         PyObject *module = PyImport_ImportModule("rushlight.storage");
@@ -79,20 +89,50 @@ PyObject *py_storage(rush_storage *s)
     return wrap(storage_class, s);
 }
 
+static bool has_something_to_lose(storage_object *x)
+{
+    return x->weak || Py_TYPE(x) != storage_class || (x->dict && PyDict_GET_SIZE(x->dict));
+}
+
 static void storage_dealloc(PyObject *self)
 {
     storage_object *x = (storage_object *)self;
+    PyTypeObject *type = Py_TYPE(self);
+    if (x->s && x->s->refs > 1 && has_something_to_lose(x)) {
+        Py_SET_REFCNT(self, 1); /* the storage's */
+        x->s->py_owned = true;
+        rush_storage_drop(x->s);
+        return;
+    }
+    if (type->tp_finalize && PyObject_CallFinalizerFromDealloc(self) < 0) return;
     PyObject_GC_UnTrack(self);
     if (x->s) x->s->py = NULL;
     if (x->weak) PyObject_ClearWeakRefs(self);
+    py_clear_slots(type, &py_type_Storage, self);
     Py_CLEAR(x->dict);
     rush_storage_drop(x->s);
-    Py_TYPE(self)->tp_free(self);
+    type->tp_free(self);
+    if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) Py_DECREF(type);
+}
+
+/* The library dropped the last reference to a storage that owns its object: as of tensors. */
+static void python_free(rush_storage *s)
+{
+    if (!py_may_end_objects()) return; /* both stay until the process ends */
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    s->py_owned = false;
+    atomic_store(&s->refs, 1);
+    Py_DECREF(s->py);
+    PyErr_Restore(type, value, trace);
+    PyGILState_Release(gil);
 }
 
 static int storage_traverse(PyObject *self, visitproc visit, void *arg)
 {
-    Py_VISIT(((storage_object *)self)->dict);
+    storage_object *x = (storage_object *)self;
+    if (!x->s || x->s->refs == 1) Py_VISIT(x->dict); /* else a tensor has it, which the collector does not see */
     return 0;
 }
 
@@ -377,6 +417,7 @@ static int fill_bytes(rush_storage *s, int64_t start, int64_t n, uint8_t byte)
 static PyObject *storage_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"size", "device", NULL};
+    if (type == &py_type_Storage) return PyErr_Format(PyExc_RuntimeError, "Cannot directly construct StorageBase; subclass it and then construct that");
     PyObject *x = NULL, *device = NULL;
     rush_device d = {RUSH_CPU, -1};
     int64_t n = 0;
@@ -392,7 +433,10 @@ static PyObject *storage_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     rush_storage *s = rush_storage_new((size_t)n, d);
     for (int64_t i = 0; s && list && i < n; ++i) {
         PyObject *item = PySequence_GetItem(x, i);
-        long byte = item ? PyLong_AsLong(item) : -1;
+        if (item && !PyIndex_Check(item))
+            PyErr_Format(PyExc_RuntimeError, "torch.UntypedStorage(): tried to construct a storage from a sequence (%s), but one of the items was of type %s instead of int",
+                         py_type_name(x), py_type_name(item));
+        long byte = item && !PyErr_Occurred() ? PyLong_AsLong(item) : -1;
         Py_XDECREF(item);
         if (PyErr_Occurred()) return rush_storage_drop(s), NULL;
         if (fill_bytes(s, i, 1, (uint8_t)byte)) return rush_storage_drop(s), NULL;
@@ -589,6 +633,7 @@ static PyMethodDef functions[] = {{"_set_storage_class", set_class, METH_O, "The
 int py_storage_init(PyObject *module)
 {
     if (PyType_Ready(&py_type_Storage)) return -1;
+    rush_python_free_storage = python_free;
     pthread_atfork(forked, NULL, NULL);
     return py_add(module, "StorageBase", py_ref((PyObject *)&py_type_Storage)) || PyModule_AddFunctions(module, functions) ? -1 : 0;
 }

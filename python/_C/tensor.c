@@ -53,10 +53,9 @@ RUSH_HOT PyObject *py_wrap(rush_tensor *t)
 
 /* ---- the end ---- */
 
-/* Members that a Python subclass has by __slots__. */
-static void clear_slots(PyTypeObject *type, PyObject *self)
+void py_clear_slots(PyTypeObject *type, PyTypeObject *base, PyObject *self)
 {
-    for (; type && type != &py_type_TensorBase; type = type->tp_base) {
+    for (; type && type != base; type = type->tp_base) {
         if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || !type->tp_members) continue;
         for (PyMemberDef *m = type->tp_members; m->name; ++m)
             if (m->type == T_OBJECT_EX && !(m->flags & READONLY)) Py_CLEAR(*(PyObject **)((char *)self + m->offset));
@@ -83,7 +82,7 @@ RUSH_HOT static void tensor_dealloc(PyObject *self)
     PyObject_GC_UnTrack(self);
     if (t) t->py = NULL; /* callbacks below may meet the tensor: then it gets another object */
     if (x->weak) PyObject_ClearWeakRefs(self);
-    if (type != py_Tensor) clear_slots(type, self);
+    if (type != py_Tensor) py_clear_slots(type, &py_type_TensorBase, self);
     Py_CLEAR(x->dict);
     if (t) {
         x->t = NULL;
@@ -97,8 +96,7 @@ RUSH_HOT static void tensor_dealloc(PyObject *self)
     if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) Py_DECREF(type);
 }
 
-/* May this thread end objects? At the interpreter's end, whose last collections look at them still, only its own thread. */
-static bool may_end_objects(void)
+bool py_may_end_objects(void)
 {
     return Py_IsInitialized() || (PyGILState_GetThisThreadState() && PyGILState_Check());
 }
@@ -108,7 +106,7 @@ static bool may_end_objects(void)
 static bool python_free(rush_tensor *t)
 {
     if (!(t->flags & RUSH_T_PY_OWNED)) return false;
-    if (!may_end_objects()) return true; /* both stay until the process ends */
+    if (!py_may_end_objects()) return true; /* both stay until the process ends */
     PyGILState_STATE gil = PyGILState_Ensure();
     PyObject *x = t->py, *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
@@ -157,8 +155,9 @@ static int walk_tensor(walk *w, rush_tensor *t);
 
 static int walk_contents(walk *w, rush_tensor *t)
 {
-    int r = 0;
-    if (t->ag) {
+    rush_storage *s = t->storage;
+    int r = s && s->py_owned && s->refs == 1 ? w->visit(s->py, w->arg) : 0;
+    if (!r && t->ag) {
         r = walk_hooks(w, t->ag->hooks);
         if (!r) r = walk_hooks(w, t->ag->post_accumulate);
         if (!r) r = walk_tensor(w, t->ag->grad);
@@ -207,8 +206,9 @@ int py_visit_node(rush_node *node, visitproc visit, void *arg)
 static int tensor_traverse(PyObject *self, visitproc visit, void *arg)
 {
     py_tensor *x = (py_tensor *)self;
+    if (x->t && x->t->refs != 1) return 0; /* the library has it, too: nothing that hangs on it is to be collected */
     Py_VISIT(x->dict);
-    if (!x->t || x->t->refs != 1 || (!x->t->ag && !x->t->base)) return 0;
+    if (!x->t) return 0;
     walk w = {visit, arg};
     int r = walk_contents(&w, x->t), r2 = walk_nodes(&w);
     return r ? r : r2;

@@ -78,9 +78,15 @@ RUSH_HOT static void free_bytes(rush_storage *s)
     s->release = NULL;
 }
 
+void (*rush_python_free_storage)(rush_storage *);
+
 RUSH_HOT void rush_storage_drop(rush_storage *s)
 {
     if (!s || !rush_refs_drop(&s->refs)) return;
+    if (RUSH_UNLIKELY(s->py_owned)) {
+        rush_python_free_storage(s);
+        return;
+    }
     free_bytes(s);
     if (s->own) rush_block_free_with(sizeof *s, s, s->own);
     else rush_small_free(s, sizeof *s);

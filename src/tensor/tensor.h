@@ -10,6 +10,7 @@ struct rush_storage {
     rush_device device;
     bool resizable : 1;      /* false over foreign memory                                  */
     bool shown : 1;          /* a program was told the address                             */
+    bool py_owned : 1;       /* the storage owns its Python object (see python/_C)         */
     uint8_t lent;            /* buffers and parts that point into the memory, which keeps its place meanwhile; 255: for ever */
     void *data;              /* NULL on meta, when nbytes is 0, or while the contents are still to be computed: rush_storage_data() */
     size_t nbytes;           /* as PyTorch counts them                                     */
@@ -18,7 +19,7 @@ struct rush_storage {
     void *owner;
     atomic_uint version;     /* counts in-place changes, see rush_tensor.version           */
     uint32_t own;            /* of the block of this structure and the few bytes behind it; 0: a small structure */
-    void *py;                /* the Python object, borrowed                                */
+    void *py;                /* the Python object, borrowed unless py_owned                */
 };
 
 enum rush_tensor_flags {
@@ -135,6 +136,7 @@ extern void (*rush_autograd_free)(rush_autograd *);
 extern void (*rush_parts_free)(rush_sparse *);
 extern void (*rush_qparams_free)(rush_qparams *);
 extern RUSH_PY bool (*rush_python_free)(rush_tensor *); /* true: the object keeps the tensor alive */
+extern RUSH_PY void (*rush_python_free_storage)(rush_storage *); /* of a storage that owns its object, which ends both or keeps both alive */
 
 /* Set by op/later.c: does what was put off and has to be done before anybody reads or writes the storage's memory. NULL: all that this thread has. */
 extern RUSH_PY void (*rush_later_touch)(rush_storage *);

@@ -25,6 +25,51 @@ def collected(make):
     return ref() is None
 
 
+def test_cycles_that_the_library_holds_stay_whole():
+    for make, holder in ((lambda: torch.empty(2), lambda x: setattr(z, "grad", x)), (lambda: torch.UntypedStorage(8), lambda x: z.set_(x))):
+        z, x, y = torch.empty(2), make(), make()
+        x.other, y.other = y, x
+        x.box = Box()
+        ref = weakref.ref(x.box)
+        holder(x)
+        del x, y
+        gc.collect()
+        assert ref() is not None
+        del z
+        gc.collect()
+        assert ref() is None
+
+
+def test_storages_keep_their_objects():
+    class Named(torch.UntypedStorage):
+        __slots__ = ("name",)
+
+    x, ended = torch.ones(3), []
+    x.untyped_storage().tag = "kept"
+    part = x[1:]
+    del x
+    gc.collect()
+    assert part.untyped_storage().tag == "kept"
+    weakref.finalize(part.untyped_storage(), ended.append, 1)
+    assert not ended
+    del part
+    assert ended == [1]
+    own = Named(8)
+    own.name = Box()
+    ref = weakref.ref(own.name)
+    y = torch.empty(0).set_(own)
+    del own
+    assert type(y.untyped_storage()) is Named and y.untyped_storage().name is ref()
+    del y
+    assert ref() is None
+    y = torch.ones(2)
+    y.untyped_storage().tensor = y
+    ref = weakref.ref(y)
+    del y
+    gc.collect()
+    assert ref() is None
+
+
 def test_identity_survives_in_a_graph():
     x = torch.ones(2, requires_grad=True)
     y = x * 3
