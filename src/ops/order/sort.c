@@ -342,7 +342,7 @@ static int check(const rush_tensor *x, int64_t dim)
 static int sort_shape_of(const rush_tensor *x, int64_t dim, rush_value *out)
 {
     if (check(x, dim) < 0) return -1;
-    return rush_out_t(out, 0, x, x->dtype, x->ndim, x->size) && rush_out_t(out, 1, x, RUSH_I64, x->ndim, x->size) ? 0 : -1;
+    return rush_out_like(out, 0, x, x->dtype) && rush_out_like(out, 1, x, RUSH_I64) ? 0 : -1;
 }
 
 static int stable_shape(const rush_op *op, const rush_value *in, rush_value *out) { return sort_shape_of(in[0].t, in[2].i, out); }
