@@ -147,11 +147,21 @@ static PyObject *type_or(PyObject *a, PyObject *b)
 }
 static PyNumberMethods type_number = {.nb_or = type_or};
 
+/* `class X(torch.FloatTensor)` calls the class of its base, as type(name, bases, dict) does. */
+static PyObject *type_derived(PyTypeObject *own, PyObject *args, PyObject *kwargs)
+{
+    PyObject *bases = PyTuple_GET_SIZE(args) > 1 ? PyTuple_GET_ITEM(args, 1) : NULL;
+    for (Py_ssize_t i = 0; bases && PyTuple_Check(bases) && i < PyTuple_GET_SIZE(bases); ++i)
+        if (Py_TYPE(PyTuple_GET_ITEM(bases, i)) == own) return PyErr_Format(PyExc_TypeError, "type '%s' is not an acceptable base type", ((tensor_type *)PyTuple_GET_ITEM(bases, i))->name);
+    return PyErr_Format(PyExc_TypeError, "cannot create '%s' instances", own->tp_name);
+}
+
 static PyTypeObject type_tensortype = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.tensortype",
     .tp_basicsize = sizeof(tensor_type),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_doc = "A class of tensors by dtype and device, of old.",
+    .tp_new = type_derived,
     .tp_call = type_call,
     .tp_as_number = &type_number,
     .tp_repr = type_repr,

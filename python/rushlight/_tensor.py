@@ -138,7 +138,8 @@ class Tensor(_C.TensorBase):
         return storage.TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype, _internal=True)
 
     def storage_type(self):
-        return type(self._typed_storage())
+        """The class of old that names its dtype's storages: torch.FloatStorage."""
+        return self._typed_storage()._get_legacy_storage_class()
 
     def is_shared(self):
         """Is its memory shared between processes?"""

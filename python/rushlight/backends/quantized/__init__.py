@@ -1,14 +1,33 @@
 """torch.backends.quantized: which kernels quantized operations use."""
 import sys
 
+<<<<<<< HEAD
 from rushlight.backends import FreeProp, PropModule, switch
+=======
+from rushlight.backends import PropModule
+>>>>>>> f424b2c5 (legacy types: subclassing FloatTensor, StorageBase(), storage_type() and quantized.engine answer as PyTorch's)
 
 _ENGINES = ["onednn"]
+_NAMES = ("none", "fbgemm", "qnnpack", "onednn", "x86")  # all name the same kernels here
 
 
 class QuantizedEngine(PropModule):
+<<<<<<< HEAD
     engine = switch("quantized.engine", "onednn", FreeProp)
+=======
+>>>>>>> f424b2c5 (legacy types: subclassing FloatTensor, StorageBase(), storage_type() and quantized.engine answer as PyTorch's)
     supported_engines = _ENGINES
+    _engine = "onednn"
+
+    @property
+    def engine(self):
+        return self._engine
+
+    @engine.setter  # that disable_global_flags() leaves open, unlike the switches of other backends
+    def engine(self, name):
+        if name not in _NAMES:
+            raise RuntimeError("%s is not a valid value for quantized engine" % (name,))
+        self._engine = name
 
 
 _module = QuantizedEngine(sys.modules[__name__], __name__)
