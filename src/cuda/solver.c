@@ -149,6 +149,7 @@ static void cholesky(const rush_op *op, const rush_value *in, rush_value *out)
     if (rush_copy_into(l, in[0].t) || factor_cholesky(l, out[1].t, upper)) return;
     if (upper) CUDA_INPLACE("triu", V(l), V(0)); /* the other triangle still holds A */
     else CUDA_INPLACE("tril", V(l), V(0));
+    if (in[2].i && !rush_failed()) rush_linalg_raise(out[1].t, NOT_POSITIVE);
 }
 
 /* ---- LU; in: A, pivot, check_errors; out: LU, pivots, info ---- */
@@ -173,6 +174,7 @@ static void lu_factor(const rush_op *op, const rush_value *in, rush_value *out)
         for (int64_t b = 0; b < batch && !rush_failed(); b++) TYPED(lib, getrf, s->handle, m, n, (void *)matrix(lu, b), m, room, pivots + b * k, info + b);
     }
     leave();
+    if (in[2].i && !rush_failed()) rush_linalg_raise(out[2].t, NO_LU);
 }
 
 /* Replaces the columns of b (packed, k rows, a row of pivots per matrix) by the solutions. */

@@ -81,6 +81,7 @@ static void cholesky_cpu(const rush_op *op, const rush_value *in, rush_value *ou
             if (upper) memset(a + ((size_t)j * n + j + 1) * item, 0, (size_t)(n - j - 1) * item);
             else memset(a + (size_t)j * n * item, 0, (size_t)j * item);
     }
+    if (in[2].i) rush_linalg_raise(out[1].t, NOT_POSITIVE);
 }
 
 #define solve_tri(a, b, upper, left) T("linalg_solve_triangular", V(a), V(b), V((bool)(upper)), V((bool)(left)), V(false))
@@ -125,8 +126,17 @@ static rush_op op_failure = {
     .shape = failure_shape, .cpu = failure_cpu, .flags = RUSH_NO_GRAD | RUSH_DATA_SIZED | RUSH_HIDDEN,
 };
 
-int rush_linalg_raise(const rush_tensor *info, const char *format)
+int rush_linalg_raise(const rush_tensor *info, linalg_failure how)
 {
+    static const struct { int kind; const char *text; } failures[] = {
+        [NOT_POSITIVE] = {RUSH_LINALG_ERROR, "The factorization could not be completed because the input is not positive-definite "
+                                             "(the leading minor of order %d is not positive-definite)."},
+        [NO_LU] = {RUSH_RUNTIME_ERROR, "U[%1$d,%1$d] is zero and using it on lu_solve would result in a division by zero. If you still want to "
+                                       "perform the factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"},
+        [NO_LDL] = {RUSH_RUNTIME_ERROR, "The factorization is singular at diagonal element %d."},
+        [NO_SOLUTION] = {RUSH_LINALG_ERROR, "The solver failed because the input matrix is singular."},
+        [NO_INVERSE] = {RUSH_LINALG_ERROR, "The diagonal element %d is zero, the inversion could not be completed because the input matrix is singular."},
+    };
     rush_value failure[2];
     if (!info || info->device.type == RUSH_META) return rush_failed() ? -1 : 0;
     if (TN(failure, "_linalg_first_failure", V((rush_tensor *)info))) return -1;
@@ -135,16 +145,15 @@ int rush_linalg_raise(const rush_tensor *info, const char *format)
     if (b < 0) return 0;
     char batch[48] = "", text[512];
     if (info->ndim) snprintf(batch, sizeof batch, "(Batch element %lld): ", (long long)b);
-    snprintf(text, sizeof text, format, what);
-    return rush_fail(RUSH_LINALG_ERROR, "%s%s", batch, text);
+    snprintf(text, sizeof text, failures[how].text, what);
+    return rush_fail(failures[how].kind, "%s%s", batch, text);
 }
 
 static int cholesky_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value got[RUSH_MAXOUT];
     if (TN(got, "linalg_cholesky_ex", in[0], in[1], V(false))) return -1;
-    if (rush_linalg_raise(got[1].t, "The factorization could not be completed because the input is not positive-definite "
-                                    "(the leading minor of order %d is not positive-definite).")) return -1;
+    if (rush_linalg_raise(got[1].t, NOT_POSITIVE)) return -1;
     return rush_result(out, got[0].t);
 }
 
@@ -180,6 +189,7 @@ static void lu_factor_cpu(const rush_op *op, const rush_value *in, rush_value *o
         if (info < 0) return;
         ((int32_t *)rush_ptr(out[2].t))[b] = info;
     }
+    if (in[2].i) rush_linalg_raise(out[2].t, NO_LU);
 }
 
 /* The gradient of P^T A = L U by A, times P; gl and gu may be NULL. See the header of this file for the derivation. */
@@ -225,8 +235,7 @@ static int lu_factor_run(const rush_op *op, const rush_value *in, rush_value *ou
 {
     rush_value got[RUSH_MAXOUT];
     if (TN(got, "linalg_lu_factor_ex", in[0], in[1], V(false))) return -1;
-    if (rush_linalg_raise(got[2].t, "U[%1$d,%1$d] is zero and using it on lu_solve would result in a division by zero. If you still want to "
-                                    "perform the factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)")) return -1;
+    if (rush_linalg_raise(got[2].t, NO_LU)) return -1;
     out[0] = got[0];
     out[1] = got[1];
     return 0;
@@ -558,6 +567,7 @@ static void ldl_cpu(const rush_op *op, const rush_value *in, rush_value *out)
         if (info < 0) return;
         ((int32_t *)rush_ptr(out[2].t))[b] = info;
     }
+    if (in[2].i) rush_linalg_raise(out[2].t, NO_LDL);
 }
 
 static rush_op op_linalg_ldl_factor_ex = {
@@ -570,7 +580,7 @@ static int ldl_factor_run(const rush_op *op, const rush_value *in, rush_value *o
 {
     rush_value got[RUSH_MAXOUT];
     if (TN(got, "linalg_ldl_factor_ex", in[0], in[1])) return -1;
-    if (rush_linalg_raise(got[2].t, "The factorization is singular at diagonal element %d.")) return -1;
+    if (rush_linalg_raise(got[2].t, NO_LDL)) return -1;
     out[0] = got[0];
     out[1] = got[1];
     return 0;

@@ -12,8 +12,9 @@ int rush_linalg_check(const rush_tensor *a, const char *name, bool square);
 rush_tensor *rush_out_matrix(rush_value *out, int i, const rush_tensor *like, rush_dtype, int64_t m, int64_t n);
 rush_tensor *rush_out_batch(rush_value *out, int i, const rush_tensor *like, rush_dtype, int64_t n);
 RUSH_PY int64_t rush_batches(const rush_tensor *a); /* product of all sizes but the last two */
-/* A LinAlgError with the first non-zero info of the batch; format has one %d for it. */
-int rush_linalg_raise(const rush_tensor *info, const char *format) RUSH_PRINTF(2, 0);
+/* An error that names the first matrix of the batch whose info is not 0, and what could not be done with it. */
+typedef enum linalg_failure { NOT_POSITIVE, NO_LU, NO_LDL, NO_SOLUTION, NO_INVERSE } linalg_failure;
+RUSH_PY int rush_linalg_raise(const rush_tensor *info, linalg_failure);
 #define rush_wants_grad_of(t) rush_requires_grad(t)
 
 /* A stack of matrices (*, rows, columns), and its matrix number b where it is packed. */

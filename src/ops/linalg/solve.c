@@ -211,7 +211,7 @@ static int solve_ex_run(const rush_op *op, const rush_value *in, rush_value *out
     if (vector) b = unsqueeze(b, -1);
     if (!b || check_pair(a, b, left)) return -1;
     rush_value got[RUSH_MAXOUT];
-    if (TN(got, "linalg_lu_factor_ex", V(a))) return -1;
+    if (TN(got, "linalg_lu_factor_ex", V(a)) || (I_(in[3]) && rush_linalg_raise(got[2].t, NO_SOLUTION))) return -1;
     rush_tensor *x = T("linalg_lu_solve", got[0], got[1], V(b), V(left));
     if (vector) x = squeeze(x, -1);
     out[0] = rush_v_tensor(x);
@@ -246,7 +246,7 @@ static int solve_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value got[RUSH_MAXOUT];
     if (TN(got, "_linalg_solve_ex", in[0], in[1], in[2])) return -1;
-    if (rush_linalg_raise(got[3].t, "The solver failed because the input matrix is singular (zero pivot %d).")) return -1;
+    if (rush_linalg_raise(got[3].t, NO_SOLUTION)) return -1;
     return rush_result(out, got[0].t);
 }
 
@@ -263,7 +263,7 @@ static int inv_ex_run(const rush_op *op, const rush_value *in, rush_value *out)
     rush_value got[RUSH_MAXOUT];
     rush_tensor *one = eye_like(a, ROWS(a));
     if (a->ndim > 2) one = T("expand", V(one), rush_v_ints(a->size, a->ndim)); /* a matrix alone may be read as a batch of vectors */
-    if (TN(got, "_linalg_solve_ex", V(a), V(one))) return -1;
+    if (TN(got, "_linalg_solve_ex", V(a), V(one)) || (I_(in[1]) && rush_linalg_raise(got[3].t, NO_INVERSE))) return -1;
     out[0] = got[0];
     out[1] = got[3];
     return 0;
@@ -279,7 +279,7 @@ static int inv_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value got[RUSH_MAXOUT];
     if (TN(got, "linalg_inv_ex", in[0])) return -1;
-    if (rush_linalg_raise(got[1].t, "The diagonal element %d is zero, the inversion could not be completed because the input matrix is singular.")) return -1;
+    if (rush_linalg_raise(got[1].t, NO_INVERSE)) return -1;
     return rush_result(out, got[0].t);
 }
 
@@ -335,7 +335,7 @@ static int cholesky_inverse_run(const rush_op *op, const rush_value *in, rush_va
     if (rush_linalg_check(l, "A", true)) return -1;
     rush_tensor *zeros = eq(T("diagonal", V(l), V(0), V(-2), V(-1)), 0), *first = ROWS(l) ? T("argmax", V(to_dtype(zeros, RUSH_I32)), V(-1)) : NULL;
     rush_tensor *info = first ? mul(add(first, 1), T("any.dim", V(zeros), V(-1))) : NULL; /* which element is zero, from 1 on */
-    if (info && rush_linalg_raise(to_dtype(info, RUSH_I32), "The diagonal element %d is zero, the inversion could not be completed because the input matrix is singular.")) return -1;
+    if (info && rush_linalg_raise(to_dtype(info, RUSH_I32), NO_INVERSE)) return -1;
     rush_tensor *one = eye_like(l, ROWS(l));
     return rush_result(out, one ? T("cholesky_solve", V(one), V(l), in[1]) : NULL);
 }

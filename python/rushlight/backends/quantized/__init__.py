@@ -1,21 +1,13 @@
 """torch.backends.quantized: which kernels quantized operations use."""
 import sys
 
-<<<<<<< HEAD
-from rushlight.backends import FreeProp, PropModule, switch
-=======
 from rushlight.backends import PropModule
->>>>>>> f424b2c5 (legacy types: subclassing FloatTensor, StorageBase(), storage_type() and quantized.engine answer as PyTorch's)
 
 _ENGINES = ["onednn"]
 _NAMES = ("none", "fbgemm", "qnnpack", "onednn", "x86")  # all name the same kernels here
 
 
 class QuantizedEngine(PropModule):
-<<<<<<< HEAD
-    engine = switch("quantized.engine", "onednn", FreeProp)
-=======
->>>>>>> f424b2c5 (legacy types: subclassing FloatTensor, StorageBase(), storage_type() and quantized.engine answer as PyTorch's)
     supported_engines = _ENGINES
     _engine = "onednn"
 
