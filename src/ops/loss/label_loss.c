@@ -436,7 +436,7 @@ static bool may_skip(const ctc *x, int64_t b, int64_t s) { return s % 2 && s > 1
 
 static int ctc_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    ctc x;
+    ctc x = {0};
     if (check_ctc(&x, in)) return -1;
     const int64_t size[] = {x.n, x.t, 2 * x.longest + 1};
     return rush_out_t(out, 0, in[0].t, in[0].t->dtype, 1, size) && rush_out_t(out, 1, in[0].t, in[0].t->dtype, 3, size) ? 0 : -1;
