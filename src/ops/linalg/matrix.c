@@ -238,9 +238,9 @@ static rush_tensor *condition(rush_tensor *a, rush_value p)
     if (!a->numel) return T("zeros", rush_v_ints(a->size, a->ndim - 2), rush_v_dtype(rush_dtype_real(a->dtype)), ON(a));
     rush_value got[RUSH_MAXOUT];
     if (TN(got, "linalg_inv_ex", V(a))) return NULL;
-    rush_tensor *na = matrix_norm(a, p, dims, false, RUSH_NONE), *ni = matrix_norm(got[0].t, p, dims, false, RUSH_NONE);
-    rush_tensor *r = mul(na, ni);
-    return where(eq(got[1].t, 0), r, (double)INFINITY);
+    rush_tensor *fine = eq(got[1].t, 0), *inverse = where(T("unsqueeze", V(T("unsqueeze", V(fine), V(-1))), V(-1)), got[0].t, 0); /* a norm may be by singular values */
+    rush_tensor *r = mul(matrix_norm(a, p, dims, false, RUSH_NONE), matrix_norm(inverse, p, dims, false, RUSH_NONE));
+    return T("nan_to_num", V(where(fine, r, (double)INFINITY)), V((double)INFINITY), V((double)INFINITY), V(-(double)INFINITY));
 }
 
 static int cond_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, condition(in[0].t, in[1])); }
