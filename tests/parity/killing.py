@@ -25,6 +25,7 @@ import time
 import traceback
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+PACKAGE = os.environ.get("PYTHONPATH") or str(ROOT / "python")
 CALLS = ["all_reduce", "broadcast", "reduce", "all_gather", "gather", "scatter", "reduce_scatter", "all_to_all", "barrier", "monitored_barrier", "message",
          "object", "ddp", "fsdp", "new_group"]
 POINTS = ["init-before", "init-in", "init-after"] + [f"{call}-{when}" for call in CALLS for when in ("before", "in", "after")] + \
@@ -233,7 +234,7 @@ def prepare():
     global forked
     forked = True
     os.environ["OMP_NUM_THREADS"] = "1"
-    sys.path.insert(0, str(ROOT / "python"))
+    sys.path.insert(0, PACKAGE)
     import rushlight.distributed.checkpoint  # noqa: F401
     import rushlight.distributed.fsdp  # noqa: F401
 
@@ -241,7 +242,7 @@ def prepare():
 def started(point, how, seed, size, url, checkpoint, temporary):
     if forked:
         return [Forked([point, how, str(seed), checkpoint, url, str(r), str(size)], temporary) for r in range(size)]
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "python"), "TMPDIR": temporary}
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": PACKAGE, "TMPDIR": temporary}
     return [subprocess.Popen([sys.executable, __file__, "rank", point, how, str(seed), checkpoint, url, str(r), str(size)], stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, text=True, env=env) for r in range(size)]
 
@@ -300,7 +301,7 @@ def main():
     parser.add_argument("--smoke", action="store_true", help="four jobs side by side")
     parser.add_argument("--forked", action="store_true", help="ranks are forked from processes that have imported rushlight: less work for many jobs")
     options = parser.parse_args()
-    sys.path.insert(0, str(ROOT / "python"))
+    sys.path.insert(0, PACKAGE)
     begun, plans = time.monotonic(), [(p, how, 11 * n + i) for n in range(options.rounds) for i, p in enumerate(POINTS) if options.points in p
                                       for how in ("SIGKILL", "SIGSTOP")]
     if options.smoke:
