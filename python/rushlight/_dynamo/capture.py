@@ -403,7 +403,7 @@ def _asserted():
     while frame and frame.f_code.co_filename.startswith(torch.__path__[0]):
         frame = frame.f_back
     after = [i for i in dis.get_instructions(frame.f_code) if i.offset > frame.f_lasti and not i.opname.startswith(("POP_JUMP", "NOT_TAKEN"))] if frame else []
-    return bool(after) and (after[0].opname == "LOAD_ASSERTION_ERROR" or after[0].argval is AssertionError)
+    return bool(after) and (after[0].opname == "LOAD_ASSERTION_ERROR" or after[0].opname == "LOAD_COMMON_CONSTANT" and "AssertionError" in after[0].argrepr)
 
 
 def _stack():

@@ -41,7 +41,7 @@ class Class:
         cls, methods = self.python, []
         lines = [f"class {cls.__name__}:"]
         for name, held in self.functions(vars(cls).get("_scripted_members", vars(cls))):
-            if not inspect.isfunction(held) or getattr(held, "_torchscript_modifier", None) in (_jit_internal.FunctionModifiers.IGNORE, _jit_internal.FunctionModifiers.UNUSED):
+            if not inspect.isfunction(held) or name.startswith("__annotate") or getattr(held, "_torchscript_modifier", None) in (_jit_internal.FunctionModifiers.IGNORE, _jit_internal.FunctionModifiers.UNUSED):
                 continue
             compiler = Compiler(self.program, Source(held), held, self)
             text = compiler.text(name)

@@ -41,7 +41,7 @@ class Importer:
         raise NotImplementedError(f"{type(self).__name__}.import_module")
 
     def whichmodule(self, obj, name):
-        return torch_name(pickle.whichmodule(obj, name))
+        return torch_name(getattr(obj, "__module__", None) or pickle.whichmodule(obj, name))  # the latter imports what it finds, from Python 3.14 on
 
     def get_name(self, obj, name=None):
         """(module, qualified name) under which this importer finds the object."""

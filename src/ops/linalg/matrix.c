@@ -239,7 +239,7 @@ static rush_tensor *condition(rush_tensor *a, rush_value p)
     rush_value got[RUSH_MAXOUT];
     if (TN(got, "linalg_inv_ex", V(a))) return NULL;
     rush_tensor *fine = eq(got[1].t, 0), *inverse = where(T("unsqueeze", V(T("unsqueeze", V(fine), V(-1))), V(-1)), got[0].t, 0); /* a norm may be by singular values */
-    rush_tensor *r = mul(matrix_norm(a, p, dims, false, RUSH_NONE), matrix_norm(inverse, p, dims, false, RUSH_NONE));
+    rush_tensor *r = inverse ? mul(matrix_norm(a, p, dims, false, RUSH_NONE), matrix_norm(inverse, p, dims, false, RUSH_NONE)) : NULL;
     return T("nan_to_num", V(where(fine, r, (double)INFINITY)), V((double)INFINITY), V((double)INFINITY), V(-(double)INFINITY));
 }
 

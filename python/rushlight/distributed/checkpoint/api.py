@@ -39,7 +39,8 @@ class Steps:
         try:
             return function(*args), None
         except Exception as error:
-            return None, (error, traceback.extract_tb(error.__traceback__))
+            where = traceback.extract_tb(error.__traceback__)
+            return None, (error, traceback.StackSummary.from_list([(f.filename, f.lineno, f.name, f.line) for f in where]))  # newer frames hold code, which has no pickle
 
     def step(self, name, local, together):
         """together([what local() returned on each]) returns a list with an answer for each."""

@@ -359,7 +359,7 @@ def _lazy_conv(name, base, dims):
 
     made = type(name, (_LazyConvXdMixin, base), {
         "__doc__": _lazy_doc(base.__name__, dims), "__module__": __name__,
-        "cls_to_become": base, "__init__": __init__, "_get_num_spatial_dims": lambda self: dims})
+        "__firstlineno__": __init__.__code__.co_firstlineno, "cls_to_become": base, "__init__": __init__, "_get_num_spatial_dims": lambda self: dims})
     return made
 
 
@@ -371,7 +371,7 @@ def _lazy_transpose(name, base, dims):
 
     made = type(name, (_LazyConvXdMixin, base), {
         "__doc__": _lazy_doc(base.__name__, dims), "__module__": __name__,
-        "cls_to_become": base, "__init__": __init__, "_get_num_spatial_dims": lambda self: dims})
+        "__firstlineno__": __init__.__code__.co_firstlineno, "cls_to_become": base, "__init__": __init__, "_get_num_spatial_dims": lambda self: dims})
     return made
 
 
