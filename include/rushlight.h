@@ -234,10 +234,16 @@ typedef bool rush_exact;
 #define RUSH_OTHERWISE(x)
 #define RUSH_ZERO
 #endif
-/* Around calls by name whose options have defaults other than zero: that a field is set twice is meant. */
+/* Around calls by name whose options have defaults other than zero: that a field is set twice is meant. gcc 11 and older take no
+ * pragma within a macro's argument, as in assert(rush_allclose(x, y)): they warn of it, where -Wextra is asked for. */
+#if defined(__clang__) || __GNUC__ >= 12
 #define RUSH_OVER_DEFAULTS_BEGIN                                                                            \
     _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Woverride-init\"") _Pragma("GCC diagnostic ignored \"-Wshadow\"")
 #define RUSH_OVER_DEFAULTS_END _Pragma("GCC diagnostic pop")
+#else
+#define RUSH_OVER_DEFAULTS_BEGIN
+#define RUSH_OVER_DEFAULTS_END
+#endif
 /* A call by name: `call` reads rush_options_, of this type, set to defaults and then to what the caller says. */
 #define RUSH_NAMED(type, call, ...) \
     __extension__({ RUSH_OVER_DEFAULTS_BEGIN const type rush_options_ = {.exact = 1, __VA_ARGS__}; RUSH_OVER_DEFAULTS_END call; })

@@ -1,5 +1,6 @@
 /* constants.c - torch.layout, torch.memory_format, torch.qscheme: named constants; torch.iinfo and torch.finfo. */
 #include "ext.h"
+#include "base/text.h"
 #include <float.h>
 #include <math.h>
 
@@ -116,7 +117,7 @@ static PyObject *float_repr(PyObject *self)
 {
     const rush_dtype_info *d = INFO(self);
     char text[320];
-    snprintf(text, sizeof text, "finfo(resolution=%g, min=%g, max=%g, eps=%g, smallest_normal=%g, tiny=%g, dtype=%s)", resolution(d),
+    rush_snprintf(text, sizeof text, "finfo(resolution=%g, min=%g, max=%g, eps=%g, smallest_normal=%g, tiny=%g, dtype=%s)", resolution(d),
              d->min, d->max, d->eps, d->tiny, d->tiny, d->name);
     return PyUnicode_FromString(text);
 }

@@ -10,7 +10,7 @@ int rush_cpu_level(void);
 extern int rush_k_copy_level; /* of the kernels that were chosen: all families agree */
 
 #define HAS(feature) __builtin_cpu_supports(feature)
-#if defined(__clang__) && __clang_major__ < 18 /* knows no names of levels: what distinguishes them */
+#if defined(__clang__) ? __clang_major__ < 18 : __GNUC__ < 12 /* knows no names of levels: what distinguishes them */
 #define HAS_V2 (HAS("ssse3") && HAS("sse4.2") && HAS("popcnt"))
 #define HAS_V3 (HAS_V2 && HAS("avx2") && HAS("fma") && HAS("bmi") && HAS("bmi2"))
 #define HAS_V4 (HAS_V3 && HAS("avx512f") && HAS("avx512bw") && HAS("avx512cd") && HAS("avx512dq") && HAS("avx512vl"))

@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "base/base.h"
+#include "base/text.h"
 #include <rushlight/library.h>
 
 #include <ctype.h>
@@ -79,7 +80,7 @@ int rush_fail(rush_error_kind kind, const char *format, ...)
     size_t prefix = 0;
     va_list args;
     va_start(args, format);
-    if (vasprintf(&text, format, args) < 0) text = NULL;
+    if (rush_vasprintf(&text, format, args) < 0) text = NULL;
     va_end(args);
     if (text && rush_now.op && rush_now.op->base && !names(text, rush_now.op->base)) {
         const char *base = rush_now.op->base + strspn(rush_now.op->base, "_");

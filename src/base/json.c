@@ -7,16 +7,15 @@
 #include "base/json.h"
 #include "base/base.h"
 #include "base/utf8.h"
+#include "base/text.h"
 
 #include <errno.h>
-#include <locale.h>
 
 enum { DEEPEST = 1000 };
 
 typedef struct reader {
     char *at;
     rush_json *free; /* the next value */
-    locale_t plain;  /* numbers have points, wherever the program is at home */
 } reader;
 
 static char next(reader *r) /* of what is no blank; it stays */
@@ -97,7 +96,7 @@ static bool read_number(reader *r, rush_json *x)
     errno = 0;
     if (x->kind == RUSH_JSON_WHOLE) x->i = strtoll(begin, NULL, 10);
     if (errno) x->kind = RUSH_JSON_NUMBER, x->i = 0;
-    x->number = x->kind == RUSH_JSON_WHOLE ? (double)x->i : strtod_l(begin, NULL, r->plain);
+    x->number = x->kind == RUSH_JSON_WHOLE ? (double)x->i : rush_strtod(begin, NULL);
     r->at = end;
     return true;
 }
@@ -181,10 +180,9 @@ rush_json *rush_json_read(const char *bytes, size_t n)
     rush_json *root = rush_calloc(1, most * sizeof *root + n + 1);
     if (!root) return NULL;
     char *copy = memcpy(root + most, bytes, n);
-    reader r = {copy, root, newlocale(LC_ALL_MASK, "C", (locale_t)0)};
+    reader r = {copy, root};
     bool fine = read_all(&r);
     if (fine) next(&r);
-    freelocale(r.plain);
     if (fine && r.at == copy + n) return root;
     rush_free(root);
     return NULL;

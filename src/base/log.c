@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "base/base.h"
+#include "base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -43,7 +44,7 @@ void rush_log(int level, const char *format, ...)
     char text[1024];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    rush_vsnprintf(text, sizeof text, format, args);
     va_end(args);
     static const char *const names[] = {"error", "warning", "info", "debug"};
     if (fn) fn(level, text, arg);

@@ -11,6 +11,7 @@
  * those of torch.cuda.MemPool. A pool that nobody uses any more is given back with the rest.
  */
 #include "cuda/cuda.h"
+#include "base/text.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -386,7 +387,7 @@ static void say_holders(const struct heap *h, char *text, size_t room)
                 }
     size_t n = 0;
     text[0] = 0;
-    for (int k = 0; k < TOP && top[k]; k++) n += (size_t)snprintf(text + n, room - n, "%s%.2f MiB by %s", k ? ", " : "", (double)top[k]->bytes / MIB, top[k]->op);
+    for (int k = 0; k < TOP && top[k]; k++) n += (size_t)rush_snprintf(text + n, room - n, "%s%.2f MiB by %s", k ? ", " : "", (double)top[k]->bytes / MIB, top[k]->op);
 }
 
 static void refuse(struct heap *h, rush_device d, size_t bytes)

@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include "dist/frames.h"
 #include "dist/socket.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -64,7 +65,7 @@ static void RUSH_PRINTF(3, 0) break_with(rush_mesh *m, bool tell, const char *fo
 {
     if (m->broken) return;
     char *why;
-    m->broken = vasprintf(&why, format, args) < 0 ? no_memory : why;
+    m->broken = rush_vasprintf(&why, format, args) < 0 ? no_memory : why;
     for (int i = 0; m->peers && i < m->size; i++) {
         rush_peer *q = &m->peers[i];
         if (q->into) rush_part_unref(q->into);

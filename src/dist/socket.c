@@ -1,6 +1,7 @@
 /* socket.c - TCP: listening, connecting, sending, receiving, with deadlines. No call of ours is ended by SIGPIPE. */
 #define _GNU_SOURCE
 #include "dist/socket.h"
+#include "base/text.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -16,7 +17,7 @@
 double rush_silence(void)
 {
     const char *told = getenv("RUSHLIGHT_DIST_SILENCE"), *end = told;
-    double seconds = told ? strtod(told, (char **)&end) : SILENCE;
+    double seconds = told ? rush_strtod(told, (char **)&end) : SILENCE;
     return end == told && told ? SILENCE : RUSH_MAX(seconds, 0);
 }
 

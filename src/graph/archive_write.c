@@ -3,6 +3,7 @@
 #include "graph/program.h"
 #include "io/zip.h"
 #include "script/script.h"
+#include "base/text.h"
 #include <rushlight/program.h>
 
 #include <errno.h>
@@ -22,7 +23,7 @@ enum { LABELS, MERGES, VOCABULARY, EXTRAS };
 static void put_floats(FILE *f, const char *name, rush_floats list)
 {
     if (list.n) fprintf(f, ", \"%s\": [", name);
-    for (size_t i = 0; i < list.n; ++i) fprintf(f, i ? ", %.17g" : "%.17g", list.data[i]);
+    for (size_t i = 0; i < list.n; ++i) rush_fprintf(f, i ? ", %.17g" : "%.17g", list.data[i]);
     if (list.n) fprintf(f, "]");
 }
 

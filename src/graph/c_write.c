@@ -3,6 +3,7 @@
 #include "graph/pass.h"
 #include "op/formula.h"
 #include "op/missing.h"
+#include "base/text.h"
 #include <rushlight.h>
 #include <rushlight/program.h>
 
@@ -111,8 +112,8 @@ static void put_element(FILE *to, const void *data, int dtype, int64_t i)
         float x = ((const float *)data)[i];
         if (x != x) fprintf(to, "NAN");
         else if (x - x != 0) fprintf(to, x < 0 ? "-INFINITY" : "INFINITY");
-        else fprintf(to, x == (float)(int)x && x < 1e6f && x > -1e6f ? "%.0f" : "%.9g", (double)x);
-    } else if (dtype == RUSH_F64) fprintf(to, "%.17g", ((const double *)data)[i]);
+        else rush_fprintf(to, x == (float)(int)x && x < 1e6f && x > -1e6f ? "%.0f" : "%.9g", (double)x);
+    } else if (dtype == RUSH_F64) rush_fprintf(to, "%.17g", ((const double *)data)[i]);
     else fprintf(to, "%lld", dtype == RUSH_I64 ? (long long)((const int64_t *)data)[i] : dtype == RUSH_I32 ? (long long)((const int32_t *)data)[i] : (long long)((const uint8_t *)data)[i]);
 }
 
@@ -360,7 +361,7 @@ static void put_header(FILE *to, const writer *w)
 {
     char upper[64];
     size_t n = strlen(w->name);
-    for (size_t i = 0; i <= n; ++i) upper[i] = (char)toupper((unsigned char)w->name[i]);
+    for (size_t i = 0; i <= n; ++i) upper[i] = rush_upper(w->name[i]);
     fprintf(to, "/* %s.h - a program that rushlight wrote as C. */\n#ifndef %s_H\n#define %s_H\n\n#include <stdint.h>\n\n", w->name, upper, upper);
     for (int i = 0; i < w->nin; ++i) fprintf(to, "/* in%d: %s %s */\n", i, rush_c_type(w->in[i]->dtype), rush_shape_of(w->in[i]));
     for (int i = 0; i < w->nout; ++i) fprintf(to, "/* out%d: %s %s */\n", i, rush_c_type(w->out[i]->dtype), rush_shape_of(w->out[i]));

@@ -1,5 +1,6 @@
 /* graph_text.c - a graph as text: a line for each call, values with the shapes that they were captured with. */
 #include "graph/graph.h"
+#include "base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@ static __attribute__((format(printf, 2, 3))) void say(text *t, const char *forma
     va_list args;
     for (;;) {
         va_start(args, format);
-        int n = t->failed ? -1 : vsnprintf(t->p + t->used, t->room - t->used, format, args);
+        int n = t->failed ? -1 : rush_vsnprintf(t->p + t->used, t->room - t->used, format, args);
         va_end(args);
         if (n < 0) return;
         if (t->used + (size_t)n < t->room) {

@@ -4,6 +4,7 @@
  * After that its tensors are memory, and nothing can be wrong with it any more.
  */
 #include "io/gguf.h"
+#include "base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -313,7 +314,7 @@ static RUSH_PRINTF(2, 3) void say(page *p, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    int n = vsnprintf(NULL, 0, format, args);
+    int n = rush_vsnprintf(NULL, 0, format, args);
     va_end(args);
     if (rush_failed() || n < 0) return;
     if (p->room - p->n <= (size_t)n) {
@@ -324,7 +325,7 @@ static RUSH_PRINTF(2, 3) void say(page *p, const char *format, ...)
         p->text = more, p->room = room;
     }
     va_start(args, format);
-    p->n += (size_t)vsnprintf(p->text + p->n, p->room - p->n, format, args);
+    p->n += (size_t)rush_vsnprintf(p->text + p->n, p->room - p->n, format, args);
     va_end(args);
 }
 

@@ -2,6 +2,7 @@
 #include "io/file.h"
 #include "io/picture.h"
 #include "io/summary_file.h"
+#include "base/text.h"
 
 #include <math.h>
 
@@ -341,7 +342,7 @@ static int write_points(const char *folder, const rush_tensor *points)
     const double *x = rush_ptr(t);
     for (int64_t i = 0; i < t->numel; i++) {
         char text[40];
-        rush_bytes_add(&b, text, (size_t)snprintf(text, sizeof text, "%.8g%c", x[i], (i + 1) % t->size[1] ? '\t' : '\n'));
+        rush_bytes_add(&b, text, (size_t)rush_snprintf(text, sizeof text, "%.8g%c", x[i], (i + 1) % t->size[1] ? '\t' : '\n'));
     }
     int failed = write_text(folder, "tensors.tsv", &b);
     rush_bytes_end(&b);

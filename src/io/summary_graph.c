@@ -6,6 +6,7 @@
 #include "autograd/autograd.h"
 #include "io/summary_file.h"
 #include "nn/module.h"
+#include "base/text.h"
 
 #include <stdarg.h>
 
@@ -168,7 +169,7 @@ static void add_line(rush_bytes *b, const char *format, ...)
     char text[512];
     va_list args;
     va_start(args, format);
-    int n = vsnprintf(text, sizeof text, format, args);
+    int n = rush_vsnprintf(text, sizeof text, format, args);
     va_end(args);
     rush_bytes_add(b, text, RUSH_MIN((size_t)RUSH_MAX(n, 0), sizeof text - 1));
 }

@@ -97,12 +97,11 @@ RUSH_HOT rush_tensor *rush_out_t(rush_value *out, int i, const rush_tensor *on, 
     return rush_out(out, i, dtype, on->device, ndim, size);
 }
 
-/* With these strides, unless one that is given has the size already and keeps its own. */
-static rush_tensor *out_strided(rush_value *out, int i, const rush_tensor *on, rush_dtype dtype, int ndim, const int64_t *size, const int64_t *stride)
+RUSH_HOT rush_tensor *rush_out_strided(rush_value *out, int i, rush_dtype dtype, rush_device device, int ndim, const int64_t *size, const int64_t *stride)
 {
-    if (!HAS(out[i])) return set(out, i, rush_tensor_new_strided(dtype, on->device, ndim, size, stride));
+    if (!HAS(out[i])) return set(out, i, rush_tensor_new_strided(dtype, device, ndim, size, stride));
     bool fits = out[i].t->ndim == ndim && rush_sizes_equal(ndim, out[i].t->size, size);
-    rush_tensor *given = rush_out(out, i, dtype, on->device, ndim, size);
+    rush_tensor *given = rush_out(out, i, dtype, device, ndim, size);
     return given && !fits && rush_tensor_reshape_inplace(given, ndim, size, stride, given->offset) ? NULL : given;
 }
 
@@ -111,7 +110,7 @@ rush_tensor *rush_out_format(rush_value *out, int i, rush_memory_format f, const
     int64_t stride[RUSH_MAXDIM];
     if (f == RUSH_CONTIGUOUS) return rush_out(out, i, dtype, on->device, ndim, size);
     rush_strides_for(f, ndim, size, stride);
-    return out_strided(out, i, on, dtype, ndim, size, stride);
+    return rush_out_strided(out, i, dtype, on->device, ndim, size, stride);
 }
 
 rush_tensor *rush_out_like(rush_value *out, int i, const rush_tensor *like, rush_dtype dtype)
@@ -119,7 +118,7 @@ rush_tensor *rush_out_like(rush_value *out, int i, const rush_tensor *like, rush
     if (rush_contiguous(like)) return rush_out(out, i, dtype, like->device, like->ndim, like->size);
     if (!HAS(out[i])) return set(out, i, rush_tensor_new_like(like, dtype, like->device, RUSH_PRESERVE));
     const rush_tensor *strides = rush_tensor_new_like(like, dtype, (rush_device){RUSH_META, -1}, RUSH_PRESERVE);
-    return strides ? out_strided(out, i, like, dtype, like->ndim, like->size, strides->stride) : NULL;
+    return strides ? rush_out_strided(out, i, dtype, like->device, like->ndim, like->size, strides->stride) : NULL;
 }
 
 RUSH_HOT void rush_out_view(rush_value *out, int i, rush_tensor *view)

@@ -4,7 +4,7 @@
  * Those whose name begins with _ or has a namespace have no typed function, nor those that the header has as something else.
  */
 #include "op/op.h"
-#include <ctype.h>
+#include "base/text.h"
 #include <stdio.h>
 
 static const char *const reserved[] = {"grad", "size", "stride", "item", "numel", "data", "sizes", "strides", "ndim", "error", "keep", "drop",
@@ -40,7 +40,7 @@ const char *rush_op_c_name(const rush_op *op)
     if (!plain && n < RUSH_WORDS) snprintf(text + n, RUSH_WORDS - n, "_%s", *overload ? overload + 1 : "default");
     const rush_op *other = rush_op_find(text + 5); /* scatter.reduce is not scatter_reduce */
     if (other && strcmp(other->base, op->base)) snprintf(text, RUSH_WORDS, "rush_%s__%s", op->base, *overload ? overload + 1 : "default");
-    for (char *c = text; *c; ++c) *c = (char)tolower((unsigned char)*c);
+    for (char *c = text; *c; ++c) *c = rush_lower(*c);
     if (!plain && rush_op_find(text + 5)) /* scatter.reduce beside scatter_reduce */
         snprintf(text, RUSH_WORDS, "rush_%s__%s", op->base, *overload ? overload + 1 : "default");
     return text;

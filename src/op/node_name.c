@@ -5,6 +5,7 @@
  * last node is the one that is seen) the record says so: `.node`.
  */
 #include "op/op.h"
+#include "base/text.h"
 #include <ctype.h>
 #include <stdio.h>
 
@@ -15,7 +16,7 @@ const char *rush_node_name(const rush_op *op)
     if (op->node) return op->node;
     char *text = rush_words();
     for (const char *c = op->base; *c && n < RUSH_WORDS - 16; ++c) {
-        if (*c != '_') text[n++] = up ? (char)toupper((unsigned char)*c) : *c;
+        if (*c != '_') text[n++] = up ? rush_upper(*c) : *c;
         up = *c == '_' || isdigit((unsigned char)*c);
     }
     int overload = 0;

@@ -95,6 +95,8 @@ void rush_warn_of_resize(const rush_tensor *given, int ndim, const int64_t *size
 int rush_out_takes(const rush_op *, bool inplace, rush_dtype, const rush_tensor *given);
 rush_tensor *rush_out_t(rush_value *out, int i, const rush_tensor *on, rush_dtype, int ndim, const int64_t *size);
 rush_tensor *rush_out_format(rush_value *out, int i, rush_memory_format, const rush_tensor *on, rush_dtype, int ndim, const int64_t *size);
+/* With these strides, unless one that is given has the size already and keeps its own. */
+rush_tensor *rush_out_strided(rush_value *out, int i, rush_dtype, rush_device, int ndim, const int64_t *size, const int64_t *stride);
 void rush_out_view(rush_value *out, int i, rush_tensor *view);    /* result i is this tensor, as it is */
 /* A tensor list result; the array lives in the scope. */
 RUSH_PY rush_tensor **rush_out_list(rush_value *out, int i, size_t n);

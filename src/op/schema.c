@@ -7,6 +7,7 @@
  */
 #include "op/nested.h"
 #include "op/schema.h"
+#include "base/text.h"
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -113,7 +114,7 @@ static int take_number(reader *r, rush_value *v)
         r->at = end;
         return 0;
     }
-    double f = strtod(r->at, &end);
+    double f = rush_strtod(r->at, &end);
     if (end == r->at) return wrong(r, "a number");
     r->at = end;
     *v = rush_v_float(f);

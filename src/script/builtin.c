@@ -1,6 +1,7 @@
 /* builtin.c - what the language has beside the registry's operations: numbers, texts, lists, dictionaries, and what tensors say of
  * themselves. One table at the end; a function that is given what it does not take says so, and an operation of its name is tried. */
 #include "script/script.h"
+#include "base/text.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -350,7 +351,7 @@ FUNCTION(to_float)
     script_value v;
     char *end;
     if (has(c, 0, SCRIPT_TEXT)) {
-        double d = strtod(c->in[0].box->text, &end);
+        double d = rush_strtod(c->in[0].box->text, &end);
         RUSH_CHECK(c->in[0].box->n && !*end, RUSH_VALUE_ERROR, "could not convert string to float: '%.100s'", c->in[0].box->text);
         return give_float(out, d);
     }
@@ -453,7 +454,7 @@ FUNCTION(text_case)
     if (out->kind == SCRIPT_UNSET) return -1;
     bool first = true;
     for (char *s = out->box->text; *s; ++s) {
-        *s = (char)(!strcmp(c->name, "upper") || (first && strcmp(c->name, "lower")) ? toupper((unsigned char)*s) : tolower((unsigned char)*s));
+        *s = !strcmp(c->name, "upper") || (first && strcmp(c->name, "lower")) ? rush_upper(*s) : rush_lower(*s);
         first = !strcmp(c->name, "title") && !isalpha((unsigned char)*s);
     }
     return 0;

@@ -5,6 +5,7 @@
  */
 #include "script/script.h"
 #include "base/utf8.h"
+#include "base/text.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -72,7 +73,7 @@ static script_value lasting_text(script_unit *u, const char *s, size_t n)
 static int hex(const char *s, int n)
 {
     int x = 0;
-    while (n-- && isxdigit((unsigned char)*s)) x = x * 16 + (isdigit((unsigned char)*s) ? *s - '0' : (tolower(*s) - 'a') + 10), ++s;
+    while (n-- && isxdigit((unsigned char)*s)) x = x * 16 + (isdigit((unsigned char)*s) ? *s - '0' : (rush_lower(*s) - 'a') + 10), ++s;
     return n < 0 ? x : -1;
 }
 
@@ -146,7 +147,7 @@ static int read_number(parser *p)
         unsigned long long u = based ? strtoull(text + 2, &end, text[1] == 'x' || text[1] == 'X' ? 16 : text[1] == 'o' || text[1] == 'O' ? 8 : 2) : strtoull(text, &end, 10);
         p->value = script_of_int((int64_t)u);
     } else {
-        double f = strtod(text, &end);
+        double f = rush_strtod(text, &end);
         p->value = imaginary ? (script_value){.kind = SCRIPT_COMPLEX, .c = {0, f}} : script_of_float(f);
         end += imaginary;
     }

@@ -1,6 +1,7 @@
 /* value.c - the values of programs: numbers and tensors as they are, everything else in counted boxes. */
 #include "script/script.h"
 #include "nn/module.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -263,8 +264,8 @@ static void put_float(writer *w, double f)
     if (isnan(f)) { put_text(w, "nan"); return; }
     if (isinf(f)) { put_text(w, f < 0 ? "-inf" : "inf"); return; }
     for (int digits = 1; digits <= 17; ++digits) { /* the shortest that reads back as the same */
-        snprintf(text, sizeof text, "%.*g", digits, f);
-        if (strtod(text, NULL) == f) break;
+        rush_snprintf(text, sizeof text, "%.*g", digits, f);
+        if (rush_strtod(text, NULL) == f) break;
     }
     char *e = strchr(text, 'e');
     if (e && fabs(f) >= 1e-4 && fabs(f) < 1e16) snprintf(text, sizeof text, "%.0f", f);

@@ -1,4 +1,5 @@
 /* http.c - paths of the protocol, on civetweb: who may ask, what is read, what is answered. */
+#define _GNU_SOURCE
 #include "serve/serve.h"
 #include "config.h"
 

@@ -261,10 +261,10 @@ static int compressed_run(const rush_op *op, const rush_value *in, rush_value *o
     rush_tensor *c = in[0].t, *p = in[1].t, *v = in[2].t;
     const words *w = rush_by_row(layout) ? &by_row : &by_column;
     if (ranks_fit(w, c, p, v, in[3], layout) || sizes_fit(w, c, p, v, in[3], layout) || index_types_fit(w, c, p)) return -1;
+    int dense = (int)in[3].n - c->ndim - 1;
     c = rush_tensor_detach(c);
     p = rush_tensor_detach(p);
     v = as_values(v, in[4]);
-    int dense = (int)in[3].n - c->ndim - 1;
     return rush_result(out, rush_sparse_new((rush_layout)layout, (int)in[3].n, in[3].ints, c, p, v, 2, dense, true));
 }
 

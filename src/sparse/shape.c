@@ -188,6 +188,18 @@ static rush_tensor *select_coo(rush_tensor *t, int d, int64_t i)
     return values ? T("sum.dim_IntList", V(values), INTS(0), V(false), rush_v_dtype(values->dtype)) : NULL;
 }
 
+/* One row of a CSR tensor (one column of a CSC one) lies in one piece: found without a walk over the others, and its values are shared. */
+static rush_tensor *select_line(rush_tensor *t, const int64_t *size, int64_t i)
+{
+    rush_tensor *ends = T("narrow", V(t->parts->compressed), V((int64_t)0), V(i), V((int64_t)2));
+    const int64_t *at = ends ? rush_numbers_of(ends) : NULL;
+    if (!at) return NULL;
+    rush_tensor *row = T("narrow", V(t->parts->plain), V((int64_t)0), V(at[0]), V(at[1] - at[0]));
+    rush_tensor *values = T("narrow", V(VALUES(t)), V((int64_t)0), V(at[0]), V(at[1] - at[0]));
+    rush_tensor *indices = row ? T("unsqueeze", V(rush_plain_numbers(row)), V((int64_t)0)) : NULL;
+    return indices && values ? rush_coo_new(t->ndim - 1, size, indices, values, true) : NULL;
+}
+
 static int select_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *t = SELF;
@@ -212,6 +224,7 @@ static int select_run(const rush_op *op, const rush_value *in, rush_value *out)
         return rush_result(out, rush_sparse_new((rush_layout)t->layout, t->ndim - 1, size, t->parts->compressed, t->parts->plain, v, 2, t->parts->dense_dim - 1, true));
     }
     RUSH_CHECK(!batch, RUSH_RUNTIME_ERROR, "select(): selecting sparse dimensions is not supported for batched sparse compressed tensors.");
+    if (d == (t->layout == RUSH_SPARSE_CSR ? 0 : t->layout == RUSH_SPARSE_CSC ? 1 : -1)) return rush_result(out, select_line(t, size, i));
     rush_tensor *line = select_coo(rush_as_coo(t), d, i);
     return rush_result(out, line && line->layout ? rush_coo_coalesced(line) : line);
 }

@@ -1,5 +1,6 @@
 /* cuda_settings.c - what PYTORCH_ALLOC_CONF asks of the allocator of CUDA devices, which there need not be. */
 #include "tensor/cuda.h"
+#include "base/text.h"
 #include <ctype.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -57,7 +58,7 @@ static int number(const char *word, double *to)
 {
     char *end;
     if (!word) return -1;
-    *to = strtod(word, &end);
+    *to = rush_strtod(word, &end);
     RUSH_CHECK(end != word, RUSH_VALUE_ERROR, "a number was expected in the allocator config, not '%s'", word);
     return 0;
 }

@@ -5,6 +5,7 @@
 #include "tensor/backend.h"
 #include "tensor/quantized.h"
 #include "tensor/sparse.h"
+#include "base/text.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -41,9 +42,9 @@ static int write_number(char *to, size_t room, const style *s, double x)
     if (isnan(x)) return snprintf(to, room, "nan");
     if (isinf(x)) return snprintf(to, room, x < 0 ? "-inf" : "inf");
     if (!s->floating) return snprintf(to, room, "%.0f", x); /* uint64 goes beyond long long */
-    if (s->scientific) return snprintf(to, room, "%.*e", PRECISION, x);
+    if (s->scientific) return rush_snprintf(to, room, "%.*e", PRECISION, x);
     if (s->integral) return snprintf(to, room, "%.0f.", x);
-    return snprintf(to, room, "%.*f", PRECISION, x);
+    return rush_snprintf(to, room, "%.*f", PRECISION, x);
 }
 
 /* Calls fn for every element that is shown. */

@@ -102,3 +102,15 @@ def test_without_root(tmp_path, there, code, said):
         (tmp_path / name).chmod(0o755)
     done = subprocess.run(["/bin/sh", ROOT / "tools/setup"], env={"PATH": str(tmp_path)}, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == code and said in done.stdout and " ccache " in done.stdout and "sudo apt-get install" in done.stdout, done.stdout + done.stderr
+
+
+def test_an_old_meson_is_not_used(tmp_path):
+    """Ubuntu 22.04 has 0.61; PyPI's goes where make looks first."""
+    venv = "#!/bin/sh\n[ \"$2\" = venv ] || exit 0; mkdir -p build-tools/bin; printf '#!/bin/sh\\necho \"$@\" > asked' > build-tools/bin/python; chmod +x build-tools/bin/python"
+    for name, text in {"id": "#!/bin/sh\necho 1000", "meson": "#!/bin/sh\necho 0.61.2", "ninja": "#!/bin/sh", "gcc": "#!/bin/sh", "python3": venv,
+                       **{name: '#!/bin/sh\nexec %s "$@"' % shutil.which(name) for name in ("mkdir", "chmod")}}.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    done = subprocess.run(["/bin/sh", ROOT / "tools/setup"], env={"PATH": str(tmp_path)}, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0 and "meson (1.0 or newer)" in done.stdout, done.stdout + done.stderr
+    assert (tmp_path / "asked").read_text().split()[-2:] == ["meson", "ninja"]

@@ -146,13 +146,8 @@ RUSH_HOT int rush_pw_result(rush_value *out, int i, rush_dtype d, int nx, const 
             shape = size;
         }
     }
-    rush_tensor *t = out[i].kind == RUSH_V_TENSOR ? out[i].t : NULL; /* given: of another size it is made anew, strides and all */
-    bool fits = t && t->ndim == ndim && rush_sizes_equal(ndim, t->size, shape);
-    if (plain || fits || ndim < 2 || !ordered_strides(nx, x, ndim, shape, stride)) return rush_out(out, i, d, device, ndim, shape) ? 0 : -1;
-    if (t) return !(t = rush_out(out, i, d, device, ndim, shape)) || rush_tensor_reshape_inplace(t, ndim, t->size, stride, t->offset) ? -1 : 0;
-    if (!(t = rush_tensor_new_strided(d, device, ndim, shape, stride))) return -1;
-    out[i] = rush_v_tensor(t);
-    return 0;
+    if (plain || ndim < 2 || !ordered_strides(nx, x, ndim, shape, stride)) return rush_out(out, i, d, device, ndim, shape) ? 0 : -1;
+    return rush_out_strided(out, i, d, device, ndim, shape, stride) ? 0 : -1;
 }
 
 RUSH_HOT int rush_pw_shape_row(rush_pw_id id, const rush_value *x, rush_value *out)

@@ -2,6 +2,7 @@
 #include "kernels/cpu/fold.h"
 #include "op/formula.h"
 #include "ops/reduce/reduce.h"
+#include "base/text.h"
 #include <stdio.h>
 
 /* ---- linalg_vector_norm: in = self, ord, dim, keepdim, dtype ---- */
@@ -39,7 +40,7 @@ static int norm_shape(const rush_op *op, const rush_value *in, rush_value *out)
     if (rush_dims_read(in[2], x->ndim, true, &bits)) return -1;
     if (x->numel == 0 && (p < 0 || p == __builtin_inf())) {
         char number[32];
-        snprintf(number, sizeof number, "%g", p);
+        rush_snprintf(number, sizeof number, "%g", p);
         RUSH_CHECK(HAS(in[2]) && in[2].n, RUSH_RUNTIME_ERROR,
                    "linalg.vector_norm cannot compute the %s norm on an empty tensor because the operation does not have an identity", number);
         for (int k = 0; k < x->ndim; ++k)

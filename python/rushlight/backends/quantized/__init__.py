@@ -1,25 +1,24 @@
 """torch.backends.quantized: which kernels quantized operations use."""
 import sys
 
-from rushlight.backends import PropModule
+from rushlight.backends import FreeProp, PropModule, _state
 
 _ENGINES = ["onednn"]
 _NAMES = ("none", "fbgemm", "qnnpack", "onednn", "x86")  # all name the same kernels here
 
 
+_state["quantized.engine"] = _ENGINES[0]
+
+
+def _set_engine(name):
+    if name not in _NAMES:
+        raise RuntimeError("%s is not a valid value for quantized engine" % (name,))
+    _state["quantized.engine"] = name
+
+
 class QuantizedEngine(PropModule):
     supported_engines = _ENGINES
-    _engine = "onednn"
-
-    @property
-    def engine(self):
-        return self._engine
-
-    @engine.setter  # that disable_global_flags() leaves open, unlike the switches of other backends
-    def engine(self, name):
-        if name not in _NAMES:
-            raise RuntimeError("%s is not a valid value for quantized engine" % (name,))
-        self._engine = name
+    engine = FreeProp(lambda: _state["quantized.engine"], _set_engine)
 
 
 _module = QuantizedEngine(sys.modules[__name__], __name__)
