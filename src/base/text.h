@@ -2,7 +2,7 @@
  * points in their numbers where a German desktop program prints 1,5, and node names an I where toupper('i') in Turkish is i. */
 #ifndef RUSH_TEXT_H
 #define RUSH_TEXT_H
-#include <rushlight.h>
+#include "base/base.h"
 #include <stdarg.h>
 #include <stdio.h>
 

@@ -1,4 +1,5 @@
 /* c_rows.c - a row for each operation that can be written as C: the lines of one call of it. */
+#include "base/text.h"
 #include "graph/c_text.h"
 #include "ops/elementwise/pointwise.h"
 
@@ -35,7 +36,7 @@ static void put_number(FILE *to, double x, bool real)
 {
     if (isnan(x)) fprintf(to, "NAN");
     else if (isinf(x)) fprintf(to, x < 0 ? "-INFINITY" : "INFINITY");
-    else if (real) fprintf(to, x == floor(x) && fabs(x) < 1e15 ? "%.1ff" : "%.9gf", x);
+    else if (real) rush_fprintf(to, x == floor(x) && fabs(x) < 1e15 ? "%.1ff" : "%.9gf", x);
     else fprintf(to, "%.0f", x);
 }
 
@@ -499,7 +500,7 @@ static int write_layer_norm(c_record *r, const c_step *s)
     const char *from = packed(r, x);
     need(r, "normalize_rows");
     fprintf(r->to, "    normalize_rows(%s, %s, %s, %s, ", rush_c_place(r, out), packed(r, result(s, 1)), packed(r, result(s, 2)), from);
-    fprintf(r->to, "%s, %s, %lld, %lld, %.9gf);\n", packed(r, tensor(s, 2)), packed(r, tensor(s, 3)), (long long)(x->numel / RUSH_MAX(n, 1)), (long long)n, rush_to_double(s->in[4]));
+    rush_fprintf(r->to, "%s, %s, %lld, %lld, %.9gf);\n", packed(r, tensor(s, 2)), packed(r, tensor(s, 3)), (long long)(x->numel / RUSH_MAX(n, 1)), (long long)n, rush_to_double(s->in[4]));
     return 0;
 }
 
@@ -524,7 +525,7 @@ static int write_batch_norm(c_record *r, const c_step *s)
     const char *from = packed(r, x);
     need(r, "normalize_channels");
     fprintf(r->to, "    normalize_channels(%s, %s, %s, %s, %s, %s, ", rush_c_place(r, out), packed(r, result(s, 1)), packed(r, result(s, 2)), from, packed(r, tensor(s, 1)), packed(r, tensor(s, 2)));
-    fprintf(r->to, "%s, %s, %lld, %lld, %lld, %d, %.9gf, %.9gf);\n", packed(r, tensor(s, 3)), packed(r, tensor(s, 4)), (long long)batch, (long long)channels, (long long)(x->numel / RUSH_MAX(batch * channels, 1)),
+    rush_fprintf(r->to, "%s, %s, %lld, %lld, %lld, %d, %.9gf, %.9gf);\n", packed(r, tensor(s, 3)), packed(r, tensor(s, 4)), (long long)batch, (long long)channels, (long long)(x->numel / RUSH_MAX(batch * channels, 1)),
             (int)integer(s, 5), rush_to_double(s->in[6]), rush_to_double(s->in[7]));
     return 0;
 }
@@ -598,7 +599,7 @@ static int write_attention(c_record *r, const c_step *s)
     put_sizes(r, size, 26);
     fprintf(r->to, "        attend(%s, %s, %s, ", rush_c_place(r, out), sums ? rush_c_place(r, sums) : "NULL", room);
     fprintf(r->to, "%s, %s, %s, ", rush_c_place(r, tensor(s, 0)), rush_c_place(r, tensor(s, 1)), rush_c_place(r, tensor(s, 2)));
-    fprintf(r->to, "%s, s, %.9gf, %d);\n    }\n", mask ? rush_c_place(r, mask) : "NULL", scale_of(&s->in[6], tensor(s, 0)), (int)integer(s, 4));
+    rush_fprintf(r->to, "%s, s, %.9gf, %d);\n    }\n", mask ? rush_c_place(r, mask) : "NULL", scale_of(&s->in[6], tensor(s, 0)), (int)integer(s, 4));
     return 0;
 }
 
@@ -619,7 +620,7 @@ static int write_attention_back(c_record *r, const c_step *s)
     put_sizes(r, size, n);
     fprintf(r->to, "        attend_back(%s, %s, %s, ", rush_c_place(r, result(s, 0)), rush_c_place(r, result(s, 1)), rush_c_place(r, result(s, 2)));
     for (int i = 0; i < 5; ++i) fprintf(r->to, "%s, ", rush_c_place(r, tensor(s, i)));
-    fprintf(r->to, "%s, %s, s, %.9gf, %d);\n    }\n", logs, mask ? rush_c_place(r, mask) : "NULL", scale_of(&s->in[9], tensor(s, 1)), (int)integer(s, 7));
+    rush_fprintf(r->to, "%s, %s, s, %.9gf, %d);\n    }\n", logs, mask ? rush_c_place(r, mask) : "NULL", scale_of(&s->in[9], tensor(s, 1)), (int)integer(s, 7));
     return 0;
 }
 
@@ -679,7 +680,7 @@ static int write_mse(c_record *r, const c_step *s)
     const char *a = packed(r, x), *b = packed(r, y);
     need(r, "squares_of");
     fprintf(r->to, "    squares_of(%s, %s, ", rush_c_place(r, result(s, 0)), a);
-    fprintf(r->to, "%s, %lld, %.9gf);\n", b, (long long)x->numel, share(integer(s, 2), x->numel));
+    rush_fprintf(r->to, "%s, %lld, %.9gf);\n", b, (long long)x->numel, share(integer(s, 2), x->numel));
     return 0;
 }
 
