@@ -1,6 +1,7 @@
 """torch.jit: archives of PyTorch, and programs made here."""
 import io
 import pathlib
+import warnings
 
 import pytest
 import rushlight as torch
@@ -181,6 +182,15 @@ def test_what_a_trace_does_not_see_is_warned_of():
         torch.jit.trace(lambda x: x + len(calls.append(1) or calls), torch.ones(2)) if (calls := []) is not None else None
     with pytest.warns(torch.jit.TracerWarning, match="Only tensors"):
         assert torch.jit.trace(lambda x: "text", torch.ones(2))(1) == "text"
+
+
+def test_what_the_layers_ask_of_a_trace_is_not_said():
+    x = torch.randn(2, 3, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.jit.trace(torch.nn.BatchNorm1d(3), x)
+    with pytest.warns(torch.jit.TracerWarning, match="to a Python boolean"):
+        torch.jit.trace(lambda x: x + 1 if x.size(0) == 2 else x, x)
 
 
 def test_a_trace_leaves_the_module_as_after_one_run():

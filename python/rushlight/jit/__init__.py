@@ -36,7 +36,7 @@ class TracerWarning(Warning):
 
     @staticmethod
     def ignore_lib_warnings():
-        """Nothing to ignore: eager execution does not warn."""
+        """Nothing to ignore: what the layers of this package ask is never said (_recorder.py)."""
 
 
 class _ScriptMeta(type(torch.nn.Module)):
