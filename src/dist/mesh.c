@@ -64,7 +64,7 @@ static char no_memory[] = "not enough memory";
 static void RUSH_PRINTF(3, 0) break_with(rush_mesh *m, bool tell, const char *format, va_list args)
 {
     if (m->broken) return;
-    char *why;
+    char *why = NULL;
     m->broken = rush_vasprintf(&why, format, args) < 0 ? no_memory : why;
     for (int i = 0; m->peers && i < m->size; i++) {
         rush_peer *q = &m->peers[i];

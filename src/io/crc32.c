@@ -20,7 +20,9 @@
 static uint32_t table[8][256];
 static uint64_t fold_by[3][2]; /* for D = 2048, 512, 128 bits */
 enum { BY_2048, BY_512, BY_128 };
+#if defined(__x86_64__)
 static int level;              /* 0 tables, 1 PCLMULQDQ, 2 VPCLMULQDQ on 64 bytes */
+#endif
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* a * b mod P, both reversed: x^0 is the highest bit. */

@@ -375,7 +375,11 @@ bool rush_onednn_exact_bytes(void)
 
 bool rush_engine_has_bf16(void)
 {
+#if defined(__x86_64__)
     return rush_onednn() && __builtin_cpu_supports("avx512bf16");
+#else
+    return false;
+#endif
 }
 
 #else
