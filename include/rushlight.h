@@ -235,12 +235,13 @@ typedef bool rush_exact;
 #define RUSH_ZERO
 #endif
 /* Around calls by name whose options have defaults other than zero: that a field is set twice is meant. gcc 11 and older take no
- * pragma within a macro's argument, as in assert(rush_allclose(x, y)): they warn of it, where -Wextra is asked for. */
+ * pragma within a macro's argument, as in assert(rush_allclose(x, y).i): there the warning is off from here to the file's end. */
 #if defined(__clang__) || __GNUC__ >= 12
 #define RUSH_OVER_DEFAULTS_BEGIN                                                                            \
     _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Woverride-init\"") _Pragma("GCC diagnostic ignored \"-Wshadow\"")
 #define RUSH_OVER_DEFAULTS_END _Pragma("GCC diagnostic pop")
 #else
+#pragma GCC diagnostic ignored "-Woverride-init"
 #define RUSH_OVER_DEFAULTS_BEGIN
 #define RUSH_OVER_DEFAULTS_END
 #endif

@@ -66,6 +66,13 @@ bool rush_flush_denormals(bool on)
     unsigned now = __builtin_ia32_stmxcsr();
     __builtin_ia32_ldmxcsr(on ? now | bits : now & ~bits);
     return true;
+#elif defined(__aarch64__)
+    const uint64_t bit = 1 << 24; /* FPCR: flush to zero */
+    uint64_t now;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(now));
+    now = on ? now | bit : now & ~bit;
+    __asm__ volatile("msr fpcr, %0" : : "r"(now));
+    return true;
 #else
     return false;
 #endif

@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
+#include <math.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -76,6 +77,16 @@ static uint16_t to_brain(double d)
     return d != d ? 0x7fc0 : (uint16_t)((x.u + 0x7fff + (x.u >> 16 & 1)) >> 16);
 }
 
+static uint16_t to_half(double d) /* gcc 11 has no _Float16 */
+{
+    union { float f; uint32_t u; } x = {.f = (float)d};
+    uint32_t sign = x.u >> 16 & 0x8000, a = x.u & 0x7fffffff;
+    if (d != d) return 0x7e00;
+    if (a < 0x38800000) return (uint16_t)(sign | (uint32_t)nearbyint(fabs(d) * 0x1p24)); /* below the least normal one */
+    a += 0xfff + (a >> 13 & 1);
+    return (uint16_t)(sign | (a >= 0x47800000 ? 0x7c00 : (a - 0x38000000) >> 13));
+}
+
 static double read_at(const void *p, size_t i, int type)
 {
     switch (type) {
@@ -98,11 +109,7 @@ static void write_at(void *p, size_t i, int type, double v)
     case ncclUint8: ((uint8_t *)p)[i] = (uint8_t)(int64_t)v; break;
     case ncclInt32: ((int32_t *)p)[i] = (int32_t)(int64_t)v; break;
     case ncclUint32: ((uint32_t *)p)[i] = (uint32_t)(int64_t)v; break;
-    case ncclFloat16: {
-        _Float16 h = (_Float16)v;
-        memcpy((uint16_t *)p + i, &h, 2);
-        break;
-    }
+    case ncclFloat16: ((uint16_t *)p)[i] = to_half(v); break;
     case ncclFloat32: ((float *)p)[i] = (float)v; break;
     case ncclFloat64: ((double *)p)[i] = v; break;
     case ncclBfloat16: ((uint16_t *)p)[i] = to_brain(v); break;

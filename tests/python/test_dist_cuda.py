@@ -22,7 +22,7 @@ def nccl(tmp_path_factory):
     folder, source = tmp_path_factory.mktemp("nccl"), ROOT / "tests/cuda/stand_in_nccl.c"
     if not source.is_file() or not shutil.which("cc"):
         pytest.skip("the stand-in for NCCL needs its source and a C compiler")
-    done = subprocess.run(["cc", "-O1", "-w", "-shared", "-fPIC", "-I", ROOT / "src", source, "-o", folder / "libnccl.so.2", "-ldl"], capture_output=True, text=True)
+    done = subprocess.run(["cc", "-O1", "-w", "-shared", "-fPIC", "-I", ROOT / "src", source, "-o", folder / "libnccl.so.2", "-ldl", "-lm"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return {**EMULATED, "RUSHLIGHT_CUDA_LIBRARIES": str(folder)}
 

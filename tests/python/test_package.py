@@ -131,7 +131,8 @@ def test_mocks_are_packaged_again(net):
 
 def test_resources_and_who_imported(net, tmp_path):
     main = "from importlib import resources\nimport torch_package_importer as own\nimport words\n" \
-           "texts = own.load_text('words', 'a.txt'), resources.files(words).joinpath('a.txt').read_text()\n"
+           "texts = own.load_text('words', 'a.txt'), " + \
+           ("resources.files(words).joinpath('a.txt').read_text()\n" if sys.version_info >= (3, 11) else "resources.read_text(words, 'a.txt')\n")
     file, exporter = packed(("extern", "numpy"), ("intern", "**"), ("save_text", "words", "a.txt", "hello"), ("save_source_string", "main", main),
                             ("save_pickle", "models", "net.pkl", net))
     assert not {"torch_package_importer", "words"} & {*exporter.externed_modules(), *exporter.interned_modules()}
