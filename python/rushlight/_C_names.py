@@ -184,7 +184,14 @@ class _AutoDispatchBelowAutograd(_Guard):
 
 
 class _DisableTorchDispatch(_Guard):
-    pass
+    """Neither modes nor classes are asked about operations inside."""
+
+    def __enter__(self):
+        self._was = _C._watch_off(True)
+        return self
+
+    def __exit__(self, *error):
+        _C._watch_off(self._was)
 
 
 class _DisableFuncTorch(_Guard):
@@ -275,10 +282,20 @@ _SETTINGS = ("_jit_set_texpr_fuser_enabled _jit_set_profiling_mode _jit_set_prof
              "_set_math_sdp_allow_fp16_bf16_reduction _jit_set_nvfuser_guard_mode").split()
 for _name in _SETTINGS:
     globals()[_name] = _nothing
-for _name in ("_cuda_isInBadFork _cuda_init _is_any_autocast_enabled "
+for _name in ("_cuda_isInBadFork _cuda_init "
               "_jit_texpr_fuser_enabled _functorch_in_tree "
-              "_is_alias_of _jit_can_fuse_on_cpu _jit_can_fuse_on_gpu _has_kleidiai _has_mkldnn _is_key_in_tls _supported_qengines _mps_is_available _mps_is_on_macos_or_newer").split():
+              "_jit_can_fuse_on_cpu _jit_can_fuse_on_gpu _has_kleidiai _has_mkldnn _is_key_in_tls _supported_qengines _mps_is_available _mps_is_on_macos_or_newer").split():
     globals()[_name] = _false
+
+
+def _is_alias_of(a, b):
+    """Do two tensors show the same memory?"""
+    return _C._has_storage(a) and _C._has_storage(b) and a.untyped_storage()._cdata == b.untyped_storage()._cdata
+
+
+def _is_any_autocast_enabled():
+    import rushlight as torch
+    return any(torch.is_autocast_enabled(kind) for kind in ("cpu", "cuda"))
 
 
 def _set_deterministic_fill_uninitialized_memory(mode):

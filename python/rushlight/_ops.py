@@ -212,7 +212,7 @@ class OpOverloadPacket(OperatorBase):
         if isinstance(op, _FUNCTION):
             op._shown = self
         self.__name__ = op_name
-        self.__module__ = "torch.ops." + qualified_op_name.split("::")[0]
+        self.__module__ = "torch._ops." + qualified_op_name.split("::")[0]
         self._dir = []
 
     def __getattr__(self, key):

@@ -175,3 +175,55 @@ def test_no_grad_around_a_transform_leaves_no_graph():
     with torch.no_grad():
         assert not made(torch.tensor(1.))[0].requires_grad
         assert torch.func.grad(lambda x: torch.func.grad(f)(x).sum())(torch.ones(2)).tolist() == [6, 6]
+
+
+VIEWS = {
+    "squeeze": (lambda x: x.squeeze(), (3, 1, 4)), "squeeze of a number": (lambda x: x.squeeze(0), ()), "transpose of a number": (lambda x: x.transpose(0, -1), ()),
+    "reshape_as": (lambda x: x.reshape_as(torch.zeros(4, 3)), (3, 4)), "view_as": (lambda x: x.view_as(torch.zeros(4, 3)), (3, 4)), "view(size=)": (lambda x: x.view(size=(4, 3)), (3, 4)),
+    "view of a dtype": (lambda x: x.view(torch.int32), (3, 4)), "expand(size=)": (lambda x: x.expand(size=(3, 4)), (3, 4)), "broadcast_to": (lambda x: x.broadcast_to(3, 4), (3, 4)),
+    "adjoint": (lambda x: x.adjoint(), (3, 4)), "H": (lambda x: x.H, (3, 4)), "hsplit": (lambda x: x.hsplit(2)[1], (3, 4)), "split_with_sizes": (lambda x: x.split_with_sizes([1, 2])[1], (3, 4)),
+    "linalg.diagonal": (lambda x: torch.linalg.diagonal(x), (3, 4)), "slice": (lambda x: torch.ops.aten.slice(x, 0, 1, 3), (3, 4)), "atleast_2d": (lambda x: torch.atleast_2d(x), (3,)),
+    "einsum": (lambda x: torch.einsum("ij->ji", x), (3, 4)), "+": (lambda x: +x, (3,)), "real": (lambda x: x.real, (3,)), "type": (lambda x: x.type(torch.float32), (3,)), "cpu": (lambda x: x.cpu(), (3,)),
+    "resolve_conj": (lambda x: x.resolve_conj(), (3,)), "meshgrid": (lambda x: torch.meshgrid(x, torch.zeros(2), indexing="ij")[0], (3,)), "view_as_complex": (torch.view_as_complex, (3, 2)),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("depth", [1, 2])
+def test_what_is_written_to_a_view_of_an_example_is_in_the_batch(name, depth):
+    view, shape = VIEWS[name]
+
+    def writes(x):
+        view(x).zero_()
+        return x + 1
+
+    x = torch.randn(*(3, 2)[:depth], *shape)
+    once = x.clone()
+    batched = writes
+    for _ in range(depth):
+        batched = torch.vmap(batched)
+    got = batched(x)
+    for example in once.flatten(0, depth - 1):
+        writes(example)
+    assert torch.equal(x, once) and torch.equal(got, once + 1)
+
+
+def test_views_of_complex_examples():
+    for part in (lambda x: x.real, lambda x: x.imag, torch.view_as_real, lambda x: x.mH):
+        x = torch.randn(2, 3, 4, dtype=torch.complex64)
+        expected = x.clone()
+        torch.vmap(lambda e: part(e).zero_())(x)
+        part(expected).zero_()
+        assert torch.equal(x, expected)
+
+
+def test_another_tensor_only_says_the_dtype():
+    for to in (lambda x, y: x.to(y), lambda x, y: x.type_as(y)):
+        for other in (torch.ones(3, 7, dtype=torch.float64), torch.ones(3, dtype=torch.float64)):
+            y = torch.vmap(to)(torch.zeros(3), other)
+            assert y.shape == (3,) and y.dtype == torch.float64
+
+
+def test_a_view_that_depends_on_the_example_is_a_copy():
+    x = torch.arange(6.).view(2, 3)
+    assert torch.vmap(lambda e, k: e.narrow(0, k, 1))(x, torch.tensor([0, 2])).tolist() == [[0], [5]]

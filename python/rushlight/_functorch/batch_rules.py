@@ -138,13 +138,39 @@ def _ints(args):
     return tuple(args[0]) if len(args) == 1 and isinstance(args[0], (tuple, list)) else tuple(args)
 
 
+def _sizes(args, kwargs):
+    return _ints(args[1:]) if len(args) > 1 else tuple(kwargs.get("size", kwargs.get("shape", ())))
+
+
 @rule("view", "reshape")
 def _reshape(func, args, kwargs, level):
     x = args[0]
-    size = _ints(args[1:]) if len(args) > 1 else tuple(kwargs.get("shape", ()))
+    if isinstance(dtype := (*args[1:], *kwargs.values())[0], torch.dtype) and x.ndim:
+        return BatchedTensor(x.value.view(dtype), level)
+    size = _sizes(args, kwargs)
     if any(not isinstance(s, int) for s in size):
         return by_example(func, args, kwargs, level)
-    return BatchedTensor(x.value.reshape(x.value.shape[0], *size), level)
+    return BatchedTensor(getattr(x.value, name_of(func))((x.value.shape[0], *size)), level)
+
+
+@rule("view_as", "reshape_as")
+def _as_the_other(func, args, kwargs, level):
+    x, like = (*args, *kwargs.values())
+    return getattr(x, name_of(func)[:-3])(like.shape)
+
+
+@rule("to", "type_as", "type", "cpu", "cuda")
+def _to(func, args, kwargs, level):
+    """Another tensor only says which dtype and device."""
+    batched = unwrap(args[0], level)[1]
+    args, kwargs = tree_map(lambda t: unwrap(t, level)[0], (args, kwargs))
+    out = func(*args, **kwargs)
+    return wrap(out, level) if batched else out
+
+
+@rule("adjoint")
+def _adjoint(func, args, kwargs, level):
+    return args[0].transpose(-2, -1).conj()
 
 
 @rule("flatten")
@@ -159,7 +185,7 @@ def _flatten(func, args, kwargs, level):
 
 @rule("expand")
 def _expand(func, args, kwargs, level):
-    x, size = args[0], _ints(args[1:])
+    x, size = args[0], _sizes(args, kwargs)
     value = x.value.reshape(x.value.shape[:1] + (1,) * (len(size) - x.ndim) + x.value.shape[1:])
     return BatchedTensor(value.expand(value.shape[0], *size), level)
 

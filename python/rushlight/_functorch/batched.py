@@ -45,6 +45,18 @@ class BatchedTensor(Tensor):
         return self.transpose(-2, -1)
 
     @property
+    def mH(self):
+        return self.mT.conj()
+
+    @property
+    def H(self):
+        if self.ndim not in (0, 2):
+            raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.")
+        return self.mH if self.ndim else self.conj()
+
+    real, imag = property(lambda self: torch.real(self)), property(lambda self: torch.imag(self))
+
+    @property
     def requires_grad(self):
         return self.value.requires_grad
 
@@ -146,8 +158,8 @@ hardtanh hardsigmoid hardswish isfinite isinf isnan isneginf isposinf leaky_relu
 logaddexp logaddexp2 logical_and logical_or logical_xor logical_not logit logsigmoid maximum minimum fmax fmin mish nan_to_num neg negative
 not_equal positive rad2deg reciprocal relu relu6 round rsqrt selu elu celu sgn sigmoid sign signbit silu sin sinc sinh softplus softsign
 sqrt square tan tanh tanhshrink threshold trunc where xlogy addcmul addcdiv conj real imag angle
-radd rmul rtruediv truediv rfloordiv floordiv mod and or xor invert rpow zeros_like ones_like clone contiguous detach to float double half
-bfloat16 long int bool type_as ne
+radd rmul rtruediv truediv rfloordiv floordiv mod and or xor invert rpow zeros_like ones_like clone contiguous detach float double half
+bfloat16 long int bool ne pos alias resolve_conj resolve_neg view_as_real view_as_complex
 threshold_backward tanh_backward sigmoid_backward hardtanh_backward elu_backward gelu_backward silu_backward mish_backward
 leaky_relu_backward hardsigmoid_backward hardswish_backward logit_backward softplus_backward softshrink_backward hardshrink_backward""".split())
 OF_TWO = set("""add sub subtract rsub mul multiply div divide true_divide floor_divide remainder fmod pow atan2 maximum minimum fmax fmin hypot
@@ -234,10 +246,38 @@ def by_example(func, args, kwargs, level):
         if not k and draw_modes[level] == "error" and torch.random._drawn_since(state):
             torch.random._go_on_from(state)
             refuse_draws()
-    stacked = []
-    for leaves in zip(*results):
-        stacked.append(BatchedTensor(torch.stack(leaves)[:size], level) if isinstance(leaves[0], Tensor) else leaves[0])
-    return tree_unflatten(stacked, kind)
+    wholes = [x.value for x in flat if isinstance(x, BatchedTensor) and x.level == level] if size else []
+
+    def together(leaves):
+        view = _view_of_all(leaves, wholes)
+        return BatchedTensor(torch.stack(leaves)[:size] if view is None else view, level)
+    return tree_unflatten([together(leaves) if isinstance(leaves[0], Tensor) else leaves[0] for leaves in zip(*results)], kind)
+
+
+def _below(x):
+    """The tensor beneath all levels, and the levels."""
+    through = []
+    while isinstance(x, BatchedTensor):
+        through.append(x.level)
+        x = x.value
+    return x, through
+
+
+def _view_of_all(results, wholes):
+    """What the examples' results are together if each is the same part of its example: a view of the batch, so that what is written to it is there."""
+    (first, through), *others = map(_below, results)
+    outer, step = len(through), None
+    for whole, levels_of_it in map(_below, wholes):
+        if levels_of_it == through and first.dtype == whole.dtype and torch._C._is_alias_of(first, whole) and (first.is_conj(), first.is_neg()) == (whole.is_conj(), whole.is_neg()):
+            step = whole.stride(outer)
+            break
+    if step is None or any(r.stride() != first.stride() or r.storage_offset() != first.storage_offset() + k * step for k, (r, _) in enumerate(others, 1)):
+        return None
+    size, stride = ((*lead[:outer], one, *lead[outer:]) for lead, one in ((first.shape, len(results)), (first.stride(), step)))
+    view = whole.as_strided(size, stride, first.storage_offset())
+    for level in reversed(through):
+        view = BatchedTensor(view, level)
+    return view
 
 
 def _in_place(func, args, kwargs, level):
