@@ -1,5 +1,6 @@
 /* convert.c - tensors to another dtype, device or memory format: to(), type(), float() and the like, set_(). */
 #include "ext.h"
+#include "op/watch.h"
 #include "op/formula.h"
 
 typedef struct wanted {
@@ -241,6 +242,16 @@ static PyObject *parse_to_function(PyObject *module, PyObject *const *args, Py_s
                          PyBool_FromLong(w.non_blocking), w.has_format ? py_memory_format(w.format) : py_ref(Py_None));
 }
 
+/* set_() and set_(tensor) where somebody is asked. */
+static PyObject *set_as_asked(PyObject *self, PyObject *source)
+{
+    rush_tensor *t = py_tensor_of(self);
+    size_t mark = rush_scope_open();
+    PyObject *x = (source ? T("set_.source_Tensor", V(t), V(py_tensor_of(source))) : T("set_", V(t))) ? py_ref(self) : py_raise();
+    rush_scope_close(mark);
+    return x;
+}
+
 /* set_(), set_(other), set_(storage, offset, size, stride): other memory in this tensor */
 static PyObject *set(PyObject *self, PyObject *args, PyObject *kwargs)
 {
@@ -252,6 +263,8 @@ static PyObject *set(PyObject *self, PyObject *args, PyObject *kwargs)
     int ndim = 1, nstride = 1;
     rush_tensor *t = py_tensor_of(self);
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OLOO:set_", names, &source, &offset, &size, &stride)) return NULL;
+    if (!size && offset == unset && (!source || py_is_tensor(source)) && (rush_is_watched(t) || (source && rush_is_watched(py_tensor_of(source)))))
+        return set_as_asked(self, source);
     if (!rush_in_memory(t) || (source && py_is_tensor(source) && !rush_in_memory(py_tensor_of(source)))) return PyErr_Format(PyExc_NotImplementedError, "set_() of sparse tensors: they have no storage");
     /* What changes other tensors of the new storage does not change this one: its count goes on by itself. */
     if (rush_inplace_check(t, rush_wants_grad(t)) || (!t->version && rush_version_own(t, rush_version_of(t)))) return py_raise();

@@ -139,9 +139,13 @@ static int all_answering(const rush_op *op, const rush_value *in, const rush_val
 
 /* ---- the asking ---- */
 
-static PyObject *ask(PyObject *who, PyObject *func, PyObject *types, PyObject *args, PyObject *kwargs)
+static PyObject *ask(PyObject *who, bool is_mode, PyObject *func, PyObject *types, PyObject *args, PyObject *kwargs)
 {
     PyObject *f = PyObject_GetAttr(who, s_torch_dispatch);
+    if (f && is_mode && PyMethod_Check(f) && PyMethod_GET_SELF(f) == (PyObject *)Py_TYPE(who)) {
+        PyErr_SetString(PyExc_RuntimeError, "Defining your mode's `__torch_dispatch__` as a classmethod is not supported, please make it a plain method");
+        Py_CLEAR(f);
+    }
     PyObject *r = f ? PyObject_CallFunctionObjArgs(f, func, types, args, kwargs, NULL) : NULL;
     Py_XDECREF(f);
     return r;
@@ -153,11 +157,21 @@ static PyObject *ask_mode(PyObject *func, PyObject *types, PyObject *args, PyObj
     PyObject *mode = py_ref(PyList_GET_ITEM(modes, n - 1));
     if (PyList_SetSlice(modes, n - 1, n, NULL)) return Py_DECREF(mode), NULL;
     refresh_mode_bit();
-    PyObject *r = ask(mode, func, types, args, kwargs);
+    PyObject *r = ask(mode, true, func, types, args, kwargs);
     if (PyList_Append(modes, mode)) Py_CLEAR(r);
     refresh_mode_bit();
     Py_DECREF(mode);
     return r;
+}
+
+static PyObject *nobody_answered(PyObject *func, PyObject **who, int n)
+{
+    PyObject *text = PyUnicode_FromFormat("Multiple dispatch failed for 'torch._ops.%S'; all __torch_dispatch__ handlers returned NotImplemented:\n\n", func);
+    if (nmodes()) PyUnicode_AppendAndDel(&text, PyUnicode_FromFormat("  - mode object %R\n", PyList_GET_ITEM(modes, nmodes() - 1)));
+    for (int i = 0; i < n; ++i) PyUnicode_AppendAndDel(&text, PyUnicode_FromFormat("  - tensor subclass %R\n", (PyObject *)Py_TYPE(who[i])));
+    if (text) PyErr_SetObject(PyExc_TypeError, text);
+    Py_XDECREF(text);
+    return NULL;
 }
 
 static PyObject *ask_all(PyObject *func, PyObject *types, PyObject **who, int n, PyObject *args, PyObject *kwargs)
@@ -165,11 +179,11 @@ static PyObject *ask_all(PyObject *func, PyObject *types, PyObject **who, int n,
     PyObject *r = nmodes() ? ask_mode(func, types, args, kwargs) : py_ref(Py_NotImplemented);
     for (int i = 0; i < n && r == Py_NotImplemented; ++i) {
         Py_DECREF(r);
-        r = ask((PyObject *)Py_TYPE(who[i]), func, types, args, kwargs);
+        r = ask(who[i], false, func, types, args, kwargs);
     }
     if (r != Py_NotImplemented) return r;
     Py_DECREF(r);
-    return PyErr_Format(PyExc_TypeError, "Multiple dispatch failed for '%S'; all __torch_dispatch__ handlers returned NotImplemented", func);
+    return nobody_answered(func, who, n);
 }
 
 static int answer(rush_form form, const rush_op *op, const rush_value *in, rush_value *out, PyObject **who, int n)
@@ -217,6 +231,22 @@ static PyObject *dispatch(PyObject *module, PyObject *arguments)
     for (int i = 0; types && i < n; ++i) PyTuple_SET_ITEM(types, i, py_ref((PyObject *)Py_TYPE(who[i])));
     if (types) r = ask_all(func, types, who, n, args, kwargs);
     Py_XDECREF(types);
+    return r;
+}
+
+/* The __torch_dispatch__ of Tensor, for super(): the operation as if nobody were to be asked. */
+static PyObject *disabled_dispatch(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"func", "types", "args", "kwargs", NULL};
+    PyObject *func, *types, *a = NULL, *k = NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|OO:_disabled_torch_dispatch_impl", names, &func, &types, &a, &k)) return NULL;
+    PyObject *tuple = a ? PySequence_Tuple(a) : PyTuple_New(0);
+    if (!tuple) return NULL;
+    uint32_t before = rush_now.mode & RUSH_MODE_UNWATCHED;
+    rush_now.mode |= RUSH_MODE_UNWATCHED;
+    PyObject *r = PyObject_Call(func, tuple, k == Py_None ? NULL : k);
+    rush_now.mode = (rush_now.mode & ~RUSH_MODE_UNWATCHED) | before;
+    Py_DECREF(tuple);
     return r;
 }
 
@@ -290,6 +320,11 @@ static PyObject *watch_off(PyObject *module, PyObject *on)
     return PyBool_FromLong(was);
 }
 
+static PyObject *grad_outside(PyObject *module, PyObject *unused)
+{
+    return PyBool_FromLong(!((rush_now.outside ? *rush_now.outside : rush_now.mode) & RUSH_MODE_NO_GRAD));
+}
+
 /* _with_device(t, device, cls=None): the same storage, strides and all, under another device; what fake tensors are made of. */
 static PyObject *with_device(PyObject *module, PyObject *args)
 {
@@ -312,6 +347,7 @@ static PyObject *with_device(PyObject *module, PyObject *args)
 }
 
 static PyMethodDef functions[] = {
+    {"_disabled_torch_dispatch_impl", (PyCFunction)(void (*)(void))disabled_dispatch, METH_VARARGS | METH_KEYWORDS, "The __torch_dispatch__ of plain tensors."},
     {"_dispatch", dispatch, METH_VARARGS, "Asks modes and classes about a call of an operator that Python defines."},
     {"_with_device", with_device, METH_VARARGS, "A tensor without data, of another device, over the same storage."},
     {"_push_on_torch_dispatch_stack", push_mode, METH_O, "The mode sees every operation from now on."},
@@ -319,6 +355,7 @@ static PyMethodDef functions[] = {
     {"_len_torch_dispatch_stack", mode_count, METH_NOARGS, "How many modes see operations."},
     {"_get_dispatch_stack_at", mode_at, METH_O, "The mode at a place, the outermost is 0."},
     {"_get_dispatch_mode", get_mode, METH_O, "The mode of a key, or None."},
+    {"_grad_outside", grad_outside, METH_NOARGS, "In a __torch_dispatch__: would the call that it answers have been recorded?"},
     {"_watch_off", watch_off, METH_O, "_watch_off(on): is nobody asked from now on? Returns what it was."},
     {NULL},
 };
@@ -326,9 +363,9 @@ static PyMethodDef functions[] = {
 int py_dispatch_init(PyObject *module)
 {
     s_torch_dispatch = PyUnicode_InternFromString("__torch_dispatch__");
-    disabled = PyObject_GetAttrString(module, "_disabled_torch_dispatch_impl");
     overloads = PyDict_New();
-    if (!s_torch_dispatch || !disabled || !overloads) return -1;
+    if (!s_torch_dispatch || !overloads || PyModule_AddFunctions(module, functions)) return -1;
+    disabled = PyObject_GetAttrString(module, "_disabled_torch_dispatch_impl");
     rush_watcher = watch;
-    return PyModule_AddFunctions(module, functions);
+    return disabled ? 0 : -1;
 }

@@ -22,7 +22,7 @@ PyObject *py_make_wrapper_subclass(PyObject *unused, PyObject *args, PyObject *k
     int grad = 0, n, nstrides, d = rush_default_dtype();
     int64_t size[RUSH_MAXDIM], stride[RUSH_MAXDIM];
     rush_device at = {RUSH_CPU, -1};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|OO$OOOOOpOOOOO:_make_wrapper_subclass", names, &cls, &sizes, &strides, &offset, &ignored[0], &dtype,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|OOOOOOOpOOOOO:_make_wrapper_subclass", names, &cls, &sizes, &strides, &offset, &ignored[0], &dtype,
                                      &ignored[1], &device, &ignored[2], &grad, &ignored[2], &ignored[3], &ignored[4], &ignored[5], &ignored[6])) return NULL;
     if (!PyType_Check(cls) || !PyType_IsSubtype((PyTypeObject *)cls, &py_type_TensorBase)) return PyErr_Format(PyExc_TypeError, "cls must be a type (got %s)", py_type_name(cls));
     if (!py_answers_itself((PyTypeObject *)cls)) return PyErr_Format(PyExc_TypeError, "%s must define __torch_dispatch__", ((PyTypeObject *)cls)->tp_name);

@@ -1,38 +1,45 @@
 /* library.c - the operations as torch.ops shows them, and what a Python function returns in their place. */
 #include "call.h"
 
+static PyObject *sequence(PyObject *x)
+{
+    return PySequence_Check(x) ? PySequence_Tuple(x) : PyErr_Format(PyExc_RuntimeError, "Object of type '%s' is not an instance of 'sequence'", py_type_name(x));
+}
+
+static int cannot_cast(const char *what, PyObject *x, const char *to) { return PyErr_Format(PyExc_RuntimeError, "%s %S to %s", what, x, to), -1; }
+
 /* What a Python function returned for result i. */
 static int take_result(const rush_op *op, PyObject *x, rush_value *out, int i)
 {
     if (op->out_list >> i & 1) {
-        PyObject *all = PySequence_Tuple(x);
+        PyObject *all = sequence(x);
         if (!all) return -1;
         Py_ssize_t n = PyTuple_GET_SIZE(all);
         rush_tensor **list = rush_out_list(out, i, (size_t)n);
         int failed = list ? 0 : -1;
         for (Py_ssize_t k = 0; !failed && k < n; ++k) {
-            list[k] = py_need_tensor(PyTuple_GET_ITEM(all, k), op->name);
-            failed = list[k] ? (rush_park(rush_keep(list[k])), 0) : -1;
+            PyObject *item = PyTuple_GET_ITEM(all, k);
+            list[k] = py_is_tensor(item) ? py_tensor_of(item) : NULL;
+            failed = list[k] ? (rush_park(rush_keep(list[k])), 0) : cannot_cast("Unable to cast", item, "Tensor");
         }
         Py_DECREF(all);
         return failed;
     }
-    if (x == Py_None) return out[i] = RUSH_NONE, 0;
     if (op->out_types[i] == RUSH_A_TENSOR) {
-        rush_tensor *t = py_need_tensor(x, op->name);
-        if (!t) return -1;
+        if (x == Py_None) return out[i] = RUSH_NONE, 0;
+        rush_tensor *t = py_is_tensor(x) ? py_tensor_of(x) : NULL;
+        if (!t) return cannot_cast("Unable to cast", x, "Tensor");
         out[i] = rush_v_tensor(rush_park(rush_keep(t)));
         return 0;
     }
     int ok = py_plain_number(x, &out[i]);
-    if (!ok) PyErr_Format(PyExc_TypeError, "%s: a result of type %s was not expected", op->name, py_type_name(x));
-    return ok > 0 ? 0 : -1;
+    return ok ? RUSH_MIN(ok - 1, 0) : cannot_cast("Cannot cast", x, "number");
 }
 
 int py_take_results(const rush_op *op, PyObject *r, rush_value *out)
 {
     if (op->nout <= 1) return op->nout ? take_result(op, r, out, 0) : 0;
-    PyObject *all = PySequence_Tuple(r);
+    PyObject *all = sequence(r);
     int failed = all ? 0 : -1;
     if (all && PyTuple_GET_SIZE(all) != op->nout)
         failed = (PyErr_Format(PyExc_RuntimeError, "%s: %d results were expected, got %zd", op->name, op->nout, PyTuple_GET_SIZE(all)), -1);

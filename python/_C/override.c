@@ -616,7 +616,6 @@ static PyMethodDef class_method[] = {{"__torch_function__", (PyCFunction)(void (
                                       METH_CLASS | METH_VARARGS | METH_KEYWORDS, "Runs the function and gives results back as this class."}, {NULL}};
 static PyMethodDef functions[] = {
     {"_disabled_torch_function_impl", (PyCFunction)(void (*)(void))disabled_function, METH_VARARGS | METH_KEYWORDS, "A __torch_function__ that is never asked."},
-    {"_disabled_torch_dispatch_impl", (PyCFunction)(void (*)(void))disabled_function, METH_VARARGS | METH_KEYWORDS, "A __torch_dispatch__ that is never asked."},
     {"_has_torch_function", has_function, METH_O, "Is one of the arguments (or a mode) to be asked?"},
     {"_has_torch_function_unary", has_function_unary, METH_O, "Is the argument (or a mode) to be asked?"},
     {"_has_torch_function_variadic", (PyCFunction)(void (*)(void))has_function_variadic, METH_FASTCALL, "Is one of the arguments (or a mode) to be asked?"},

@@ -114,7 +114,7 @@ class Library:
                                    "explicitly indicate this.  Previous registration of TORCH_LIBRARY was registered at %s; latest registration was registered "
                                    "at %s" % (ns, _sole[ns], self._where))
             _sole[ns] = self._where
-            weakref.finalize(self, _sole.pop, ns)
+            self._left = weakref.finalize(self, _sole.pop, ns)
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
         self._op_defs, self._op_impls = set(), set()
         self._python_kernels = []   # (PyOp, dispatch key, function) of what it gave to operators written in Python
@@ -234,7 +234,7 @@ class Library:
         """All that it defined and gave goes, as it does with the object."""
         self._gone()
         if self.kind == "DEF":
-            _sole.pop(self.ns, None)
+            self._left()
 
 
 @contextlib.contextmanager

@@ -159,7 +159,9 @@ def _enable_torch_function():
 
 @contextlib.contextmanager
 def enable_reentrant_dispatch():
-    yield
+    """In a __torch_dispatch__: autograd records inside, if it did where the operation was called."""
+    with _C.set_grad_enabled(_C._grad_outside()):
+        yield
 
 
 def redispatch_function(func, types, args, kwargs):

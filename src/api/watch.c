@@ -38,13 +38,15 @@ static int take_results(const rush_op *op, const rush_value *in, rush_value *out
 int rush_watched(rush_form form, const rush_op *op, const rush_value *in, rush_value *out, bool recorded, bool wants)
 {
     rush_value given[RUSH_MAXOUT];
-    uint32_t mode = rush_now.mode;
+    const uint32_t mode = rush_now.mode, *outside = rush_now.outside;
     if (!rush_watcher) return 1;
+    rush_now.outside = &mode;
     memcpy(given, out, sizeof *out * op->nout);
     if (recorded) rush_now.mode |= RUSH_MODE_NO_GRAD;
     rush_now.mode &= ~(RUSH_MODE_INPLACE | RUSH_MODE_READ_TOO | RUSH_MODE_AUTOCAST);
     int r = rush_watcher(form, op, in, out);
     rush_now.mode = mode;
+    rush_now.outside = outside;
     if (r) return r;
     if (rush_failed()) return -1;
     if (form == RUSH_FORM_CALL) return take_results(op, in, out, recorded, wants);

@@ -46,6 +46,7 @@ typedef struct rush_thread {
     uint32_t pending;      /* steps that this thread has put off: op/later.h */
     int in_parallel;       /* inside rush_parallel_for, where nested calls run inline: 1 + which of the pieces; 0 outside */
     bool alone;            /* computes on one thread: a loader's worker thread */
+    const uint32_t *outside;   /* the mode in which the call was made that somebody else answers at present (op/watch.h), else NULL */
     rush_generator *generator; /* the default one of who stands for a process of its own (a loader's worker), else NULL */
 } rush_thread;
 #define RUSH_QUICK_TLS __attribute__((tls_model("initial-exec"))) /* for what most calls read: such room is scarce */

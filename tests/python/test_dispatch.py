@@ -469,3 +469,124 @@ def test_operations_give_the_same_while_one_has_a_kernel_of_a_program():
         with pytest.raises(RuntimeError):
             call()
     library._destroy()
+
+
+class Plain(torch.Tensor):
+    """Its operations run as those of plain tensors."""
+    called = []
+
+    @staticmethod
+    def __new__(cls, elem):
+        return torch.Tensor._make_subclass(cls, elem, elem.requires_grad)
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        cls.called.append(str(func))
+        return super().__torch_dispatch__(func, types, list(args), kwargs)
+
+
+def test_the_default_runs_the_operation():
+    Plain.called.clear()
+    x = torch.ones(2, requires_grad=True)
+    y = Plain(x) + Plain(x)
+    assert y.tolist() == [2, 2] and type(y) is torch.Tensor and Plain.called == ["aten.add.Tensor"]
+
+
+def test_set_is_seen():
+    Plain.called.clear()
+    x = Plain(torch.ones(2))
+    x.set_(torch.zeros(3))
+    x.set_()
+    assert Plain.called == ["aten.set_.source_Tensor", "aten.set_.default"] and type(x) is Plain and x.shape == (0,)
+
+
+def test_a_context_in_which_nobody_is_asked():
+    class Own(Plain):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            with torch._C._DisableTorchDispatch():
+                return func(*args, **(kwargs or {}))
+
+    assert Own(torch.ones(2)).exp().neg().shape == (2,)
+    with Log() as log, torch._C._DisableTorchDispatch():
+        torch.ones(2) + 1
+    assert log.calls == []
+
+
+def test_autograd_where_the_operation_was_called():
+    class Wrapper(torch.Tensor):
+        @staticmethod
+        def __new__(cls, elem):
+            self = torch.Tensor._make_wrapper_subclass(cls, elem.shape, elem.stride(), 0, None, elem.dtype)
+            self.elem = elem
+            return self
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            outside = torch.is_grad_enabled()
+            with torch.overrides.enable_reentrant_dispatch():
+                return Wrapper(func(self.elem, *args[1:])), outside
+
+    class Inner(Wrapper):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            return super().__torch_dispatch__(func, types, args, kwargs)[0]
+
+    x = torch.ones(2, requires_grad=True)
+    y = Inner(x) + 2
+    assert not y.requires_grad and y.elem.grad_fn is not None
+    y.elem.sum().backward()
+    assert x.grad.tolist() == [1, 1]
+    with torch.no_grad():
+        assert (Inner(x) + 2).elem.grad_fn is None
+        with torch.overrides.enable_reentrant_dispatch():
+            assert not torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize("answer, call, message", [
+    ("arf", lambda x: x.neg(), "Unable to cast arf to Tensor"), (3, lambda x: x.sort(), "Object of type 'int' is not an instance of 'sequence'"),
+    ("arf", lambda x: x.item(), "Cannot cast arf to number"), (None, lambda x: x.item(), "Cannot cast None to number"), (["no"], lambda x: x.split(1), "Unable to cast no to Tensor")])
+def test_answers_of_another_kind(answer, call, message):
+    class Answers(Plain):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            return answer
+
+    with pytest.raises(RuntimeError, match=message):
+        call(Answers(torch.zeros(1)))
+
+
+def test_nobody_answers():
+    class Silent(Plain):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            return NotImplemented
+
+    class Quiet(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            return NotImplemented
+
+    x = Silent(torch.ones(1))
+    with pytest.raises(TypeError, match=r"(?s)failed for 'torch._ops.aten.neg.default'; all.*  - mode object <.*Quiet.*  - tensor subclass <.*Silent"):
+        with Quiet():
+            x.neg()
+
+
+def test_a_mode_is_not_asked_as_a_class():
+    class Mode(TorchDispatchMode):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            return func(*args)
+
+    x = torch.ones(1)
+    with pytest.raises(RuntimeError, match="as a classmethod is not supported, please make it a plain method"):
+        with Mode():
+            x.neg()
+
+
+def test_a_namespace_of_a_destroyed_library_is_free():
+    gone = torch.library.Library("rl_sole", "DEF")
+    gone._destroy()
+    again = torch.library.Library("rl_sole", "DEF")
+    del gone
+    with pytest.raises(RuntimeError, match="Only a single TORCH_LIBRARY"):
+        torch.library.Library("rl_sole", "DEF")
+    again._destroy()

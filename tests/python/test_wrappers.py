@@ -111,7 +111,7 @@ def test_errors():
         r + 1
     with pytest.raises(TypeError, match="returned NotImplemented"):
         torch.relu(r)
-    with pytest.raises(RuntimeError):
+    with pytest.raises(KeyError, match="set_"):
         torch.ones(2).set_(r)
 
 
