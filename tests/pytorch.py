@@ -137,7 +137,7 @@ def mention(text):
     """Names that a table of PyTorch's functions has and nobody calls."""
     for path, name in sorted(set(re.findall(r"^    (torch[\w.]*)\.(\w+): \[", text, re.M))):
         place = functools.reduce(getattr, path.split(".")[1:], sys.modules["torch"])
-        if not hasattr(place, name) and isinstance(place, types.ModuleType):
+        if not hasattr(place, name) and isinstance(place, (type, types.ModuleType)):
             setattr(place, name, mentioned(name))
 
 

@@ -252,27 +252,36 @@ static rush_value index_list(plan *p, rush_tensor **list)
     return rush_v_tensors(list, n);
 }
 
+static inline bool takes_over(PyObject *x)
+{
+    return Py_TYPE(x) != py_Tensor && !PyLong_CheckExact(x) && !PyFloat_CheckExact(x) && !PySlice_Check(x) && x != Py_None && py_overrides_function(x);
+}
+
+/* What in an index is to be asked, tensors or not. */
+static int collect(PyObject *x, PyObject **over, int n, int room, int depth)
+{
+    if (!PyTuple_Check(x) && !PyList_Check(x)) {
+        if (n < room && takes_over(x)) over[n++] = x;
+        return n;
+    }
+    for (Py_ssize_t i = 0; depth && n < room && i < PySequence_Fast_GET_SIZE(x); ++i) n = collect(PySequence_Fast_GET_ITEM(x, i), over, n, room, depth - 1);
+    return n;
+}
+
 RUSH_HOT static bool any_overrides(PyObject *self, PyObject *key, PyObject *value)
 {
+    PyObject *one;
     if (py_overrides.nmodes && py_overrides.disabled < 2) return true;
-    if (Py_TYPE(self) != py_Tensor && py_overrides_function(self)) return true;
-    if (py_is_tensor(key)) return Py_TYPE(key) != py_Tensor && py_overrides_function(key);
-    if (PyTuple_Check(key))
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) {
-            PyObject *x = PyTuple_GET_ITEM(key, i);
-            if (py_is_tensor(x) && Py_TYPE(x) != py_Tensor && py_overrides_function(x)) return true;
-        }
-    return value && py_is_tensor(value) && Py_TYPE(value) != py_Tensor && py_overrides_function(value);
+    return takes_over(self) || collect(key, &one, 0, 1, RUSH_MAXDIM) || (value && takes_over(value));
 }
 
 static PyObject *dispatch(const char *name, PyObject *self, PyObject *key, PyObject *value)
 {
-    PyObject *args[3] = {self, key, value}, *over[RUSH_MAXDIM + 3];
+    PyObject *args[3] = {self, key, value}, *over[RUSH_MAXDIM];
     int n = 0;
-    for (int i = 0; i < (value ? 3 : 2); ++i)
-        if (py_overrides_function(args[i])) over[n++] = args[i];
-    for (Py_ssize_t i = 0; PyTuple_Check(key) && i < PyTuple_GET_SIZE(key) && n < RUSH_MAXDIM; ++i)
-        if (py_overrides_function(PyTuple_GET_ITEM(key, i))) over[n++] = PyTuple_GET_ITEM(key, i);
+    if (takes_over(self)) over[n++] = self;
+    if (value && takes_over(value)) over[n++] = value;
+    n = collect(key, over, n, RUSH_COUNT(over), RUSH_MAXDIM);
     PyObject *func = PyObject_GetAttrString((PyObject *)py_Tensor, name);
     PyObject *r = func ? py_dispatch(func, over, n, args, value ? 3 : 2, NULL) : NULL;
     Py_XDECREF(func);

@@ -107,16 +107,19 @@ Py_ssize_t py_tensor_length(PyObject *self)
 
 PyObject *py_tensor_iter(PyObject *self)
 {
-    PyObject *result;
-    if (py_asks(self) && py_method_overridden(self, "__iter__", NULL, 0, NULL, &result)) return result;
     rush_tensor *t = self_of(self);
     if (!t->ndim) return PyErr_Format(PyExc_TypeError, "iteration over a 0-d tensor");
     static const rush_op *op;
     if (!op && !(op = rush_op_find("unbind.int"))) return PySeqIter_New(self);
-    size_t mark = rush_scope_open();
-    rush_value in[2] = {rush_v_tensor(t), rush_v_int(0)}, out[RUSH_MAXOUT];
-    PyObject *list = rush_call(op, in, out) ? py_raise() : py_wrap_list(out[0].tensors, out[0].n, true);
-    rush_scope_close(mark);
+    PyObject *list;
+    if (py_asks(self)) { /* who is asked, is asked about unbind() */
+        list = PyObject_CallMethod(self, "unbind", "i", 0);
+    } else {
+        size_t mark = rush_scope_open();
+        rush_value in[2] = {rush_v_tensor(t), rush_v_int(0)}, out[RUSH_MAXOUT];
+        list = rush_call(op, in, out) ? py_raise() : py_wrap_list(out[0].tensors, out[0].n, true);
+        rush_scope_close(mark);
+    }
     PyObject *iter = list ? PyObject_GetIter(list) : NULL;
     Py_XDECREF(list);
     return iter;

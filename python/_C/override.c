@@ -19,9 +19,13 @@ bool py_overrides_function(PyObject *x)
     return f && f != py_disabled_torch_function;
 }
 
-static PyObject *ask(PyObject *who, PyObject *func, PyObject *types, PyObject *args, PyObject *kwargs)
+static PyObject *ask(PyObject *who, bool is_mode, PyObject *func, PyObject *types, PyObject *args, PyObject *kwargs)
 {
     PyObject *f = PyObject_GetAttr(who, s_torch_function);
+    if (f && is_mode && PyMethod_Check(f) && PyMethod_GET_SELF(f) == (PyObject *)Py_TYPE(who)) {
+        PyErr_SetString(PyExc_RuntimeError, "Defining your mode's `__torch_function__` as a classmethod is not supported, please make it a plain method");
+        Py_CLEAR(f);
+    }
     if (!f) return NULL;
     PyObject *r = PyObject_CallFunctionObjArgs(f, func, types, args, kwargs, NULL);
     Py_DECREF(f);
@@ -36,7 +40,7 @@ static PyObject *ask_mode(PyObject *func, PyObject *types, PyObject *args, PyObj
     int n = o->nmodes;
     if (PyList_SetSlice(o->modes, n - 1, n, NULL)) return Py_DECREF(mode), NULL;
     o->nmodes = n - 1;
-    PyObject *r = ask(mode, func, types, args, kwargs);
+    PyObject *r = ask(mode, true, func, types, args, kwargs);
     if (PyList_Append(o->modes, mode)) Py_CLEAR(r);
     o->nmodes = (int)PyList_GET_SIZE(o->modes);
     Py_DECREF(mode);
@@ -90,7 +94,7 @@ static PyObject *dispatch(PyObject *func, PyObject **over, int nover, PyObject *
     }
     for (int i = 0; i < n && !answered; ++i) {
         Py_XDECREF(result);
-        result = ask(sorted[i], func, types, args, kwargs);
+        result = ask(sorted[i], false, func, types, args, kwargs);
         answered = result != Py_NotImplemented;
     }
     if (!answered) {
@@ -531,7 +535,7 @@ static PyObject *has_function(PyObject *module, PyObject *seq)
 {
     if (skipped()) Py_RETURN_FALSE;
     if (mode_now()) Py_RETURN_TRUE;
-    PyObject *all = PySequence_Tuple(seq);
+    PyObject *all = PySequence_Check(seq) ? PySequence_Tuple(seq) : PyErr_Format(PyExc_TypeError, "expected a sequence");
     if (!all) return NULL;
     bool any = false;
     for (Py_ssize_t i = 0; !any && i < PyTuple_GET_SIZE(all); ++i) any = asks_now(PyTuple_GET_ITEM(all, i));

@@ -56,3 +56,56 @@ def test_the_operators_are_a_module():
     import rushlight.classes
     import rushlight.ops
     assert aten is torch.ops.aten is rushlight.ops.aten and rushlight.classes.__name__ == "torch.classes"
+
+
+class Foreign:
+    """No tensor, but it takes over what it is given to."""
+    asked = []
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        cls.asked.append(func)
+        return -1
+
+
+def test_an_index_that_is_no_tensor_is_asked():
+    Foreign.asked.clear()
+    x, a = torch.arange(5), Foreign()
+    assert [x[a], x[0, a], x[[a]], x[[a], ], x[a, None]] == [-1] * 5
+    for where, value in ((a, 1), ((0, a), 1), ([a], 1), (0, a)):
+        x[where] = value
+    assert x.tolist() == [0, 1, 2, 3, 4]
+    assert Foreign.asked == [torch.Tensor.__getitem__] * 5 + [torch.Tensor.__setitem__] * 4
+    endless = [0]
+    endless.append(endless)
+    with pytest.raises((TypeError, ValueError, RecursionError, IndexError)):
+        x[endless]
+
+
+def test_iteration_gives_tensors_of_the_class():
+    class Sub(torch.Tensor):
+        pass
+
+    assert [type(t) for t in torch.ones(3).as_subclass(Sub)] == [Sub] * 3
+
+
+def test_gradients_of_what_is_no_tensor():
+    a = Foreign()
+    assert torch.autograd.grad(a, a) == -1 and torch.autograd.grad([a], torch.ones(1)) == -1
+    Foreign.asked.clear()
+    torch.autograd.backward(a)
+    assert Foreign.asked == [torch.autograd.backward]
+
+
+def test_a_mode_whose_method_is_of_the_class():
+    class Mode(torch.overrides.TorchFunctionMode):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return func(*args)
+
+    x = torch.ones(1)
+    with pytest.raises(RuntimeError, match="as a classmethod is not supported, please make it a plain method"):
+        with Mode():
+            x.neg()
+    with pytest.raises(TypeError, match="expected a sequence"):
+        torch.overrides.has_torch_function(object())

@@ -80,6 +80,10 @@ def _tensor_or_tensors_to_tuple(tensors, length):
     return (tensors,) if isinstance(tensors, torch.Tensor) else tuple(tensors)
 
 
+def _as_tuple(x):
+    return (x,) if isinstance(x, (torch.Tensor, graph.GradientEdge)) or torch.overrides.is_tensor_like(x) else tuple(x)
+
+
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
     """Add the gradients of tensors, weighted by grad_tensors, to the .grad of the leaves (or of inputs)."""
     if _pending.open and _pending.waits():
@@ -99,8 +103,8 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     else:
         inputs = ()
-    tensors = (tensors,) if isinstance(tensors, (torch.Tensor, graph.GradientEdge)) else tuple(tensors)
-    if torch.overrides.has_torch_function(plain := [t for t in tensors if isinstance(t, torch.Tensor)]):
+    tensors = _as_tuple(tensors)
+    if torch.overrides.has_torch_function(plain := [t for t in tensors if torch.overrides.is_tensor_like(t)]):
         return torch.overrides.handle_torch_function(backward, plain, tensors, grad_tensors=grad_tensors, retain_graph=retain_graph,
                                                      create_graph=create_graph, inputs=inputs or None)
     grads = _tensor_or_tensors_to_tuple(grad_tensors, len(tensors))
@@ -121,9 +125,8 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
                          "allow_unused=False.")
     if allow_unused is None:
         allow_unused = materialize_grads
-    outputs = (outputs,) if isinstance(outputs, (torch.Tensor, graph.GradientEdge)) else tuple(outputs)
-    inputs = (inputs,) if isinstance(inputs, (torch.Tensor, graph.GradientEdge)) else tuple(inputs)
-    tensors = [t for t in outputs + inputs if isinstance(t, torch.Tensor)]
+    outputs, inputs = _as_tuple(outputs), _as_tuple(inputs)
+    tensors = [t for t in outputs + inputs if torch.overrides.is_tensor_like(t)]
     if _functorch.levels and create_graph:  # the graph is made for one example at a time
         tensors += _functorch.batched.batched_in(grad_outputs)
     if torch.overrides.has_torch_function(tensors):
