@@ -425,6 +425,50 @@ def test_gradients_per_sample():
             assert p.grad is None and torch.allclose(p.grad_sample[k], g, atol=1e-6)
 
 
+def test_gradients_per_sample_of_recurrent_layers():
+    from rushlight.nn.utils._per_sample_grad import call_for_per_sample_grads
+    for net, dim in ((nn.LSTM(3, 2, batch_first=True), 0), (nn.GRU(3, 2), 1)):
+        x = torch.randn(3, 4, 3)
+        call_for_per_sample_grads(net, batch_first=dim == 0)(x)[0].sum().backward()
+        for k in range(x.shape[dim]):
+            single = torch.autograd.grad(net(x.narrow(dim, k, 1))[0].sum(), list(net.parameters()))
+            for p, g in zip(net.parameters(), single):
+                assert torch.allclose(p.grad_sample[k], g, atol=1e-6)
+
+
+@pytest.mark.parametrize("options, inputs, message", [
+    ({"batch_size": 6.4}, [(4, 5)], "must be None or an integer, got float"), ({"batch_size": -64}, [(4, 5)], "must be positive, got -64"), ({"loss_reduction": ""}, [(4, 5)], "to be sum or mean"),
+    ({}, [(4, 5), (5, 5)], "one input with batch size 4 and one with batch size 5"), ({}, [], "cannot compute the batch size from the inputs")])
+def test_what_gradients_per_sample_refuse(options, inputs, message):
+    from rushlight.nn.utils._per_sample_grad import call_for_per_sample_grads
+    with pytest.raises(RuntimeError, match=message):
+        call_for_per_sample_grads(nn.Linear(5, 2), **options)(*map(torch.ones, inputs))
+
+
+@pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])
+def test_recurrent_layers_read_the_weights_that_they_have(kind):
+    """Functional calls, parametrisations and who writes to _parameters put others in the place of those that the layer was made with."""
+    class Zero(nn.Module):
+        def forward(self, x):
+            return x * 0
+
+    net, x = kind(2, 3), torch.ones(4, 2)
+    before, zeros = net(x)[0], {name: torch.zeros_like(p, requires_grad=True) for name, p in net.named_parameters()}
+    out = torch.func.functional_call(net, zeros, (x,))[0]
+    out.sum().backward()
+    assert not out.any() and all(z.grad is not None for z in zeros.values()) and all(p.grad is None for p in net.parameters())
+    assert torch.equal(net(x)[0], before)
+    both = {name: torch.stack([p, p * 0]) for name, p in net.named_parameters()}
+    assert torch.equal(torch.vmap(lambda p: torch.func.functional_call(net, p, (x,))[0])(both), torch.stack([before, before * 0]))
+    for name in list(zeros):
+        nn.utils.parametrize.register_parametrization(net, name, Zero())
+    assert not net(x)[0].any()
+    net = kind(2, 3)
+    for name in zeros:
+        net._parameters[name] = nn.Parameter(zeros[name].detach())
+    assert not net(x)[0].any()
+
+
 def test_adaptive_means_have_the_order_of_pytorch():
     """One window of everything is a mean; others are summed element by element and divided by one side after the other."""
     torch.manual_seed(0)

@@ -47,6 +47,7 @@ def _state_shape(layer, input, batch_sizes, width):
 
 def _prepare(layer, input):
     """(data, batch sizes, sorted order, original order, whether a batch dimension was added)."""
+    layer._update_flat_weights()
     if isinstance(input, PackedSequence):
         return (*input, False)
     if input.dim() not in (2, 3):
@@ -139,14 +140,15 @@ class RNNBase(Module):
         self._flat_weights = [getattr(self, name, None) for name in self._flat_weights_names]
 
     def _update_flat_weights(self):
-        self._init_flat_weights()
+        """The list anew where it must be: functional calls put others in place of the parameters, parametrised weights are none."""
+        if self._weights_have_changed():
+            self._init_flat_weights()
 
     def _weights_have_changed(self):
-        return any(held is not getattr(self, name, None)
-                   for held, name in zip(self._flat_weights, self._flat_weights_names))
+        return any(held is not self._parameters.get(name) for held, name in zip(self._flat_weights, self._flat_weights_names))
 
     def __setattr__(self, attr, value):
-        # A weight that is replaced (by parametrisation, functional calls) must be in the flat list too.
+        # A weight that is replaced must be in the flat list too.
         names = self.__dict__.get("_flat_weights_names")
         if names and attr in names and "_flat_weights" in self.__dict__:
             self._flat_weights[names.index(attr)] = value
