@@ -482,7 +482,7 @@ static int kth_shape(const rush_op *op, const rush_value *in, rush_value *out)
     int d = check(x, in[2].i);
     if (d < 0) return -1;
     int64_t n = x->ndim ? x->size[d] : 1;
-    RUSH_CHECK(n || !x->numel, RUSH_INDEX_ERROR, "Expected reduction dim %d to have non-zero size.", d);
+    RUSH_CHECK(n, RUSH_INDEX_ERROR, "Expected reduction dim %d to have non-zero size.", d);
     RUSH_CHECK(in[1].i >= 1 && in[1].i <= n, RUSH_RUNTIME_ERROR, "selected number k out of range for dimension %d: k = %lld of %lld", d, (long long)in[1].i, (long long)n);
     return no_truth(x, "kthvalue_cpu") ? -1 : one_shape(x, in[2].i, in[3].i, out);
 }

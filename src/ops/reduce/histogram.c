@@ -138,11 +138,11 @@ static int axis_check(const request *q, int d)
 {
     if (q->edges) {
         const rush_tensor *e = q->edges[d];
-        RUSH_CHECK(e->ndim == 1, RUSH_RUNTIME_ERROR,
-                   "torch.histogramdd: bins tensor should have one dimension, but got %d dimensions in the bins tensor for dimension %d", e->ndim, d);
         RUSH_CHECK(e->dtype == q->self->dtype, RUSH_RUNTIME_ERROR,
                    "torch.histogramdd: input tensor and bins tensors should have the same dtype, but got input with dtype %s and bins for dimension %d with dtype %s",
                    rush_dtype_name(q->self->dtype), d, rush_dtype_name(e->dtype));
+        RUSH_CHECK(e->ndim == 1, RUSH_RUNTIME_ERROR,
+                   "torch.histogramdd: bins tensor should have one dimension, but got %d dimensions in the bins tensor for dimension %d", e->ndim, d);
         RUSH_CHECK(e->numel > 0, RUSH_RUNTIME_ERROR,
                    "torch.histogramdd: bins tensor should have at least 1 element, but got 0 elements in the bins tensor for dimension %d", d);
         RUSH_CHECK(e->numel > 1, RUSH_RUNTIME_ERROR, "torch.histogram(): bins must be > 0, but got 0 for dimension %d", d);
