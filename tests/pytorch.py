@@ -52,7 +52,7 @@ MENTIONED = {
 }
 # Modules of which only names are mentioned.
 HOLLOW = ("torch._refs torch._refs.nn torch._refs.nn.functional torch._refs.special torch._refs.linalg torch._refs.fft torch._refs._conversions torch._refs.signal "
-          "torch._prims torch._prims.executor torch._prims.context torch._prims_common.wrappers torch._export.wrappers torch.jit._logging torch._C._lazy torch._functorch.predispatch torch._functorch.apis torch._functorch.eager_transforms torch.nn.utils._expanded_weights torch.nn.utils._expanded_weights.expanded_weights_utils torch._functorch.autograd_function torch._functorch.utils "
+          "torch._prims torch._prims.executor torch._prims.context torch._prims_common.wrappers torch._export.wrappers torch.jit._logging torch._C._lazy torch._functorch.predispatch torch._functorch.apis torch._functorch.eager_transforms torch._higher_order_ops.cond torch.nn.utils._expanded_weights torch.nn.utils._expanded_weights.expanded_weights_utils torch._functorch.autograd_function torch._functorch.utils "
           "torch._C._lazy_ts_backend torch._C._profiler torch._C._jit_tree_views torch.backends._nnapi.prepare torch.backends._nnapi.serializer torch._awaits torch.utils.tensorboard._convert_np torch.utils.tensorboard._pytorch_graph "
           "torch.utils.tensorboard._utils functorch.experimental.control_flow torch.utils.data.datapipes.dataframe").split()
 # Settings of TorchScript's executor and compiler, which are not there: the harness turns them about every test.

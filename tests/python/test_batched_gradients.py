@@ -183,7 +183,7 @@ VIEWS = {
     "view of a dtype": (lambda x: x.view(torch.int32), (3, 4)), "expand(size=)": (lambda x: x.expand(size=(3, 4)), (3, 4)), "broadcast_to": (lambda x: x.broadcast_to(3, 4), (3, 4)),
     "adjoint": (lambda x: x.adjoint(), (3, 4)), "H": (lambda x: x.H, (3, 4)), "hsplit": (lambda x: x.hsplit(2)[1], (3, 4)), "split_with_sizes": (lambda x: x.split_with_sizes([1, 2])[1], (3, 4)),
     "linalg.diagonal": (lambda x: torch.linalg.diagonal(x), (3, 4)), "slice": (lambda x: torch.ops.aten.slice(x, 0, 1, 3), (3, 4)), "atleast_2d": (lambda x: torch.atleast_2d(x), (3,)),
-    "einsum": (lambda x: torch.einsum("ij->ji", x), (3, 4)), "+": (lambda x: +x, (3,)), "real": (lambda x: x.real, (3,)), "type": (lambda x: x.type(torch.float32), (3,)), "cpu": (lambda x: x.cpu(), (3,)),
+    "as_strided_": (lambda x: x[:].as_strided_((2,), (1,)), (3,)), "einsum": (lambda x: torch.einsum("ij->ji", x), (3, 4)), "+": (lambda x: +x, (3,)), "real": (lambda x: x.real, (3,)), "type": (lambda x: x.type(torch.float32), (3,)), "cpu": (lambda x: x.cpu(), (3,)),
     "resolve_conj": (lambda x: x.resolve_conj(), (3,)), "meshgrid": (lambda x: torch.meshgrid(x, torch.zeros(2), indexing="ij")[0], (3,)), "view_as_complex": (torch.view_as_complex, (3, 2)),
 }
 

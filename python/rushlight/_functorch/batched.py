@@ -291,7 +291,7 @@ def _in_place(func, args, kwargs, level):
                            "framework, please file a bug report instead.")
     if name == "resize":
         return _resize(target, *args[1:], **kwargs)
-    if name in ("unsqueeze", "squeeze", "transpose", "swapaxes", "swapdims", "t"):  # another shape of the same memory
+    if name in ("unsqueeze", "squeeze", "transpose", "swapaxes", "swapdims", "t", "as_strided"):  # another shape of the same memory
         target.value = getattr(torch.Tensor, name)(*args, **kwargs).value
         return target
     if name in POINTWISE or name in ("iadd", "isub", "imul", "itruediv", "copy", "fill", "zero"):
