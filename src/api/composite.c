@@ -1,13 +1,30 @@
 /* composite.c - operations that are functions over other operations. */
 #include "api/api.h"
 
+/* What an operation with a derivative of its own made last may be a view of what it made before, which nobody else sees: its
+ * result is no view, and may be changed in place. */
+static void own(const rush_op *op, const rush_value *in, rush_tensor *t)
+{
+    for (int i = 0; i < op->nargs; ++i) {
+        if (in[i].kind == RUSH_V_TENSOR && in[i].t->storage == t->storage) return;
+        for (uint32_t k = 0; in[i].kind == RUSH_V_TENSORS && k < in[i].n; ++k)
+            if (in[i].tensors[k] && in[i].tensors[k]->storage == t->storage) return;
+    }
+    rush_drop(t->base);
+    t->base = NULL;
+    t->flags &= (uint16_t)~RUSH_T_APART;
+}
+
 int rush_composite_run(const rush_op *op, rush_rule run, const rush_value *in, rush_value *out, bool recorded)
 {
     uint32_t mode = rush_now.mode;
     if (!recorded) rush_now.mode |= RUSH_MODE_NO_GRAD;
     int failed = run(op, in, out);
     rush_now.mode = mode;
-    return failed || rush_failed() ? -1 : 0;
+    if (failed || rush_failed()) return -1;
+    for (int i = 0; i < op->nout && !recorded && op->grad; ++i)
+        if (out[i].kind == RUSH_V_TENSOR && out[i].t->base) own(op, in, out[i].t);
+    return 0;
 }
 
 /* A composite without a derivative of its own records itself piece by piece. In place, its result, which has a history,

@@ -2,7 +2,7 @@
  *
  * LAPACK's own work on one thread here (lapack.c says why) and an LU of a few hundred rows gains from a second one. Cut
  * into halves, nearly all of the work is products, which our kernels do on all threads, after Toledo, "Locality of reference
- * in LU decomposition with partial pivoting" (1997). LAPACK does the small ends of an LU, systems of few right-hand sides and
+ * in LU decomposition with partial pivoting" (1997). LAPACK does the ends of a large LU, systems of few right-hand sides and
  * complex ones. Right-hand sides are cut into pieces of a fixed width, so that results do not depend on the number of threads.
  */
 #include "config.h"
@@ -10,8 +10,10 @@
 #include "kernels/lapack/lapack.h"
 #include "tensor/iter.h"
 #include <complex.h>
+#include <float.h>
+#include <math.h>
 
-enum { END = 64, WIDTH = RUSH_SUBSTITUTION_WIDTH }; /* rows that are not cut again, right-hand sides of a piece */
+enum { SMALL = 24, END = 64, WIDTH = RUSH_SUBSTITUTION_WIDTH }; /* rows of a small LU, rows that are not cut again, right-hand sides of a piece */
 
 static bool cuts(rush_dtype d) { return d == RUSH_F32 || d == RUSH_F64; }
 
@@ -131,9 +133,44 @@ static void swap_rows(rush_dtype d, int columns, void *a, int lda, const int32_t
 #undef SWAPS
 }
 
+/* A small LU takes the multiples of one row after the other away from all rows below. Summed up first and taken away at
+ * once, as BLAS does, they round as coarsely as their sum: a matrix that is singular but for its rounding got a last pivot of
+ * exactly zero. Up to 16 rows the bits are MKL's: columns are scaled by a reciprocal, the last one of a square of at most 4 is divided. */
+#define SMALL_LU(name, T, ABS, LEAST)                                                                       \
+    static int name(int m, int n, T *a, int lda, int32_t *pivots)                                           \
+    {                                                                                                       \
+        int info = 0;                                                                                       \
+        for (int j = 0; j < RUSH_MIN(m, n); ++j) {                                                          \
+            T *column = a + (int64_t)j * lda;                                                               \
+            int p = j;                                                                                      \
+            for (int i = j + 1; i < m; ++i) p = ABS(column[i]) > ABS(column[p]) ? i : p;                    \
+            pivots[j] = p + 1;                                                                              \
+            if (column[p] == 0) {                                                                           \
+                info = info ? info : j + 1;                                                                 \
+                continue; /* nothing below it either */                                                     \
+            }                                                                                               \
+            for (int c = 0; c < n && p != j; ++c) {                                                         \
+                T x = a[j + (int64_t)c * lda];                                                              \
+                a[j + (int64_t)c * lda] = a[p + (int64_t)c * lda];                                          \
+                a[p + (int64_t)c * lda] = x;                                                                \
+            }                                                                                               \
+            T pivot = column[j], by = 1 / pivot;                                                            \
+            bool divides = ABS(pivot) < LEAST || (m == n && m <= 4 && j == m - 2);                          \
+            for (int i = j + 1; i < m; ++i) column[i] = divides ? column[i] / pivot : column[i] * by;       \
+            for (int c = j + 1; c < n; ++c) {                                                               \
+                T *restrict to = a + (int64_t)c * lda, x = to[j];                                           \
+                for (int i = j + 1; i < m; ++i) to[i] -= column[i] * x;                                     \
+            }                                                                                               \
+        }                                                                                                   \
+        return info;                                                                                        \
+    }
+SMALL_LU(small_lu_f32, float, fabsf, FLT_MIN)
+SMALL_LU(small_lu_f64, double, fabs, DBL_MIN)
+
 int rush_lu(rush_dtype d, int m, int n, void *a, int lda, int32_t *pivots)
 {
     int k = RUSH_MIN(m, n);
+    if (RUSH_HAS_LAPACK && cuts(d) && RUSH_MAX(m, n) <= SMALL) return d == RUSH_F32 ? small_lu_f32(m, n, a, lda, pivots) : small_lu_f64(m, n, a, lda, pivots);
     if (k <= END || !cuts(d)) return rush_getrf(d, m, n, a, lda, pivots);
     int h = k / 2 / 16 * 16;
     void *right = at(d, a, (int64_t)h * lda), *below = at(d, a, h), *rest = at(d, right, h);
