@@ -335,12 +335,23 @@ def _get_graph_executor_optimize(new_setting=None):
     return before
 
 
-class _NoFunctorch:
+class _Functorch:
     """torch._C._functorch: transforms are Python here (rushlight._functorch)."""
 
     @staticmethod
     def is_batchedtensor(tensor):
-        return False
+        from ._functorch.batched import BatchedTensor
+        return isinstance(tensor, BatchedTensor)
+
+    @staticmethod
+    def _add_batch_dim(tensor, batch_dim, level):
+        from ._functorch.vmap import _add_batch_dim
+        return _add_batch_dim(tensor, batch_dim, level)
+
+    @staticmethod
+    def _remove_batch_dim(tensor, level, batch_size, out_dim):
+        from ._functorch.vmap import _remove_batch_dim
+        return _remove_batch_dim(tensor, level, batch_size, out_dim)
 
     @staticmethod
     def is_gradtrackingtensor(tensor):
@@ -368,14 +379,14 @@ class _NoFunctorch:
 
     @staticmethod
     def get_unwrapped(tensor):
-        return tensor
+        return tensor.value if _Functorch.is_batchedtensor(tensor) else tensor
 
     @staticmethod
     def unwrap_if_dead(tensor):
         return tensor
 
 
-_functorch = _NoFunctorch
+_functorch = _Functorch
 
 
 def _dispatch_get_all_op_names():

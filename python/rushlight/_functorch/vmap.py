@@ -1,9 +1,8 @@
 """vmap: run a function written for one example on a batch of them."""
 import functools
-import itertools
 
 import rushlight as torch
-from ..utils._pytree import tree_flatten, tree_unflatten
+from ..utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_unflatten
 from . import batch_rules, draw_modes, levels  # noqa: F401 (the rules register themselves)
 from .batched import BatchedTensor, unwrap
 from .draws import Draws
@@ -11,30 +10,23 @@ from .draws import Draws
 Tensor = torch.Tensor
 
 
-def _called(func):
+def _get_name(func):
     return getattr(func, "__name__", None) or repr(func)
 
 
-def _spread(dims, tree):
-    """One of dims per leaf of the tree; None where the two don't fit."""
-    if not isinstance(dims, (tuple, list, dict)):
-        return [dims] * len(tree_flatten(tree)[0])
-    if type(dims) is not type(tree) or len(dims) != len(tree) or isinstance(dims, dict) and dims.keys() != tree.keys():
-        return None
-    parts = [_spread(dims[k], tree[k]) for k in tree] if isinstance(dims, dict) else [_spread(d, x) for d, x in zip(dims, tree)]
-    return None if None in parts else list(itertools.chain(*parts))
+# ---- the steps, under PyTorch's names: tensordict puts its own in their places ----
 
 
-def _in_dims(in_dims, args, func):
-    """(leaves of args, the dimension of each to map over or None, the spec, the size of the batch)"""
+def _process_batched_inputs(in_dims, args, func):
+    """(the size of the batch, the dimension of each leaf to map over or None, the leaves of args, their spec)"""
     if not args:
-        raise ValueError(f"vmap({_called(func)})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a "
+        raise ValueError(f"vmap({_get_name(func)})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a "
                          "function with no inputs. The latter is unsupported.")
-    call = f"vmap({_called(func)}, in_dims={in_dims}, ...)(<inputs>)"
+    call = f"vmap({_get_name(func)}, in_dims={in_dims}, ...)(<inputs>)"
     flat, spec = tree_flatten(args)
     if not isinstance(in_dims, (int, tuple)):
         raise ValueError(f"{call}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, got: {type(in_dims)}.")
-    dims = _spread(in_dims, args)
+    dims = _broadcast_to_and_flatten(in_dims, spec)
     if dims is None:
         raise ValueError(f"{call}: in_dims is not compatible with the structure of `inputs`. in_dims has structure {tree_flatten(in_dims)[1]} "
                          f"but inputs has structure {spec}.")
@@ -54,7 +46,36 @@ def _in_dims(in_dims, args, func):
         raise ValueError("vmap: Expected at least one Tensor to vmap over")
     if len(set(sizes)) > 1:
         raise ValueError(f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped dimension")
-    return flat, dims, spec, sizes[0]
+    return sizes[0], dims, flat, spec
+
+
+def _add_batch_dim(x, in_dim, level):
+    return BatchedTensor(x.movedim(in_dim, 0), level)
+
+
+def _create_batched_inputs(dims, flat, level, spec):
+    return tree_unflatten([x if d is None else _add_batch_dim(x, d, level) for x, d in zip(flat, dims)], spec)
+
+
+def _remove_batch_dim(x, level, batch_size, out_dim):
+    """The whole batch of x, which is repeated if it is the same for all examples."""
+    value, batched = unwrap(x, level)
+    if not batched:
+        value = value.unsqueeze(0).expand(batch_size, *value.shape)
+    return value.movedim(0, out_dim) if out_dim else value
+
+
+def _maybe_remove_batch_dim(name, x, level, batch_size, out_dim):
+    """An output of the function of this name."""
+    if not isinstance(x, Tensor):
+        if out_dim is not None:
+            raise ValueError(f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(x)}. Did you mean to set out_dims= to None for output?")
+        return x
+    if out_dim is not None:
+        return _remove_batch_dim(x, level, batch_size, out_dim)
+    if unwrap(x, level)[1]:
+        raise ValueError(f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None")
+    return x
 
 
 def _run_levelled(size, randomness, body):
@@ -70,35 +91,18 @@ def _run_levelled(size, randomness, body):
         draw_modes.pop()
 
 
-def _output_dims(out_dims, out):
+def _output_dims(out_dims, out, spec):
     """One of out_dims per leaf of out; a tuple of one serves a single tensor, too."""
-    return list(out_dims) if isinstance(out, Tensor) and isinstance(out_dims, tuple) and len(out_dims) == 1 else _spread(out_dims, out)
+    return list(out_dims) if isinstance(out, Tensor) and isinstance(out_dims, tuple) and len(out_dims) == 1 else _broadcast_to_and_flatten(out_dims, spec)
 
 
-def _unwrap_outputs(func, out, out_dims, level, size):
+def _unwrap_batched(out, out_dims, level, size, func):
     flat, spec = tree_flatten(out)
-    dims = _output_dims(out_dims, out)
+    dims = _output_dims(out_dims, out, spec)
     if dims is None:
-        raise ValueError(f"vmap({_called(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of `outputs`. "
+        raise ValueError(f"vmap({_get_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of `outputs`. "
                          f"out_dims has structure {tree_flatten(out_dims)[1]} but outputs has structure {spec}.")
-    results = []
-    for x, d in zip(flat, dims):
-        if not isinstance(x, Tensor):
-            if d is not None:
-                raise ValueError(f"vmap({_called(func)}, ...): `{_called(func)}` must only return Tensors, got type {type(x)}. "
-                                 "Did you mean to set out_dims= to None for output?")
-            results.append(x)
-            continue
-        value, batched = unwrap(x, level)
-        if d is None:
-            if batched:
-                raise ValueError(f"vmap({_called(func)}, ...): `{_called(func)}` can not return a BatchedTensor when out_dim is None")
-            results.append(value)
-            continue
-        if not batched:
-            value = value.unsqueeze(0).expand(size, *value.shape)
-        results.append(value.movedim(0, d) if d else value)
-    return tree_unflatten(results, spec)
+    return tree_unflatten([_maybe_remove_batch_dim(_get_name(func), x, level, size, d) for x, d in zip(flat, dims)], spec)
 
 
 def check_randomness(randomness):
@@ -117,14 +121,13 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
     @functools.wraps(func)
     def batched(*args, **kwargs):
         if not all(d is None or isinstance(d, int) for d in tree_flatten(out_dims)[0]):
-            raise ValueError(f"vmap({_called(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python collection of ints "
+            raise ValueError(f"vmap({_get_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python collection of ints "
                              "representing where in the outputs the vmapped dimension should appear.")
-        flat, dims, spec, size = _in_dims(in_dims, args, func)
+        size, dims, flat, spec = _process_batched_inputs(in_dims, args, func)
 
         def run(part, part_size):
             def body(level):
-                made = [BatchedTensor(x.movedim(d, 0), level) if d is not None else x for x, d in zip(part, dims)]
-                return _unwrap_outputs(func, func(*tree_unflatten(made, spec), **kwargs), out_dims, level, part_size)
+                return _unwrap_batched(func(*_create_batched_inputs(dims, part, level, spec), **kwargs), out_dims, level, part_size, func)
             return _run_levelled(part_size, randomness, body)
 
         if chunk_size is None or chunk_size >= size:
@@ -135,7 +138,7 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
             if randomness == "same":
                 torch.random._go_on_from(state)
             outs.append(run([x.narrow(d, begin, k) if d is not None else x for x, d in zip(flat, dims)], k))
-        kinds = _output_dims(out_dims, outs[0])
         leaves = [tree_flatten(o) for o in outs]
+        kinds = _output_dims(out_dims, outs[0], leaves[0][1])
         return tree_unflatten([torch.cat(parts, d or 0) for parts, d in zip(zip(*(f for f, _ in leaves)), kinds)], leaves[0][1])
     return batched
