@@ -3,8 +3,6 @@
 A lazy layer starts with uninitialized parameters and a forward pre-hook; the hook fills them in, changes
 the layer's class to the ordinary one and goes away.
 """
-import warnings
-
 import rushlight as torch
 from rushlight.nn.parameter import is_lazy
 
@@ -20,8 +18,6 @@ class LazyModuleMixin:
         super().__init__(*args, **kwargs)
         self._load_hook = self._register_load_state_dict_pre_hook(self._lazy_load_hook)
         self._initialize_hook = self.register_forward_pre_hook(self._infer_parameters, with_kwargs=True)
-        warnings.warn("Lazy modules are a new feature under heavy development so changes to the API or functionality "
-                      "can happen at any moment.", stacklevel=2)
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
         # An uninitialized tensor has nothing to detach; it is saved as what it is.
