@@ -4,8 +4,10 @@ PyOp is one overload. A call goes through the derivative if an input needs one, 
 device, then to a kernel for all devices.
 """
 import collections
+import contextlib
 import functools
 import inspect
+import logging
 import sys
 import warnings
 
@@ -15,6 +17,7 @@ from rushlight._library.convert import Refused, converter
 from rushlight._library.schema import parse_schema
 from rushlight.utils import _python_dispatch
 
+_log = logging.getLogger("torch._library.custom_ops")  # by the name that programs listen to
 OPDEFS = {}
 Fallback = collections.namedtuple("Fallback", "call where")     # call None: fallthrough_kernel
 FALLBACKS = {}      # dispatch key -> Fallback, of operators without a kernel for it
@@ -302,8 +305,10 @@ class PyOp:
                     grads = (list(grads),)
                 result = op.backward(ctx, *grads)
                 result = list(result) if isinstance(result, (tuple, list)) else [result]
-                keyword = [a for a in op.schema.arguments if a.kwarg_only]
-                result += [None] * len(keyword) if len(result) == len(op.schema.arguments) - len(keyword) else []
+                # Those of what defaults filled in, and of keywords, may be left out.
+                rest = op.schema.arguments[len(result):]
+                if all(a.kwarg_only or a.has_default_value() for a in rest):
+                    result += [None] * len(rest)
                 # One gradient per argument; lists of tensors give lists of gradients.
                 leaves = []
                 for child, grad in zip(spec.children_specs, result):
@@ -352,7 +357,8 @@ class CustomOpDef:
     @property
     def _op(self):
         """The operator of this name, which a later custom_op may have made."""
-        return torch.ops._python_op(self._namespace, self._name, "")
+        name, _, overload = self._name.partition(".")
+        return torch.ops._python_op(self._namespace, name, overload)
 
     @property
     def _opoverload(self):
@@ -419,20 +425,22 @@ class CustomOpDef:
             return fn
         return register if fn is None else register(fn)
 
+    @contextlib.contextmanager
     def set_kernel_enabled(self, device_type, enabled=True):
         """Context manager: the kernel of a device is used, or not."""
-        import contextlib
-
-        @contextlib.contextmanager
-        def switch():
-            key = torch.library._device_type_to_key(device_type)
-            before = set(self._op.disabled)
-            (self._op.disabled.discard if enabled else self._op.disabled.add)(key)
-            try:
-                yield
-            finally:
-                self._op.disabled = before
-        return switch()
+        key = {**torch.library._KEYS, torch._C._get_privateuse1_backend_name(): "PrivateUse1"}.get(device_type)
+        action, op = "enable" if enabled else "disable", self._op
+        before = frozenset(op.disabled)
+        if key not in op.kernels:
+            _log.warning("Attempted to %s kernel for %s but no kernel was registered for this device type.", action, device_type)
+        elif enabled == (key not in before):
+            _log.warning("Attempted to %s kernel for %s but it was already %sd.", action, device_type, action)
+        else:
+            (op.disabled.discard if enabled else op.disabled.add)(key)
+        try:
+            yield
+        finally:
+            op.disabled = set(before)
 
 
 def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None, tags=None):

@@ -254,6 +254,8 @@ def parse_schema(text):
                     default = float(default)
                 if isinstance(default, str) and str(kind).rstrip("?") in ("ScalarType", "Layout", "MemoryFormat"):
                     default = getattr(torch, default)
+                if isinstance(default, str) and str(kind).rstrip("?") == "Device":
+                    default = torch.device(default)
                 if size is not None and type(default) in (int, float, bool):     # int[2] stride=1 stands for [1, 1]
                     default = [default] * size
                 arguments.append(Argument(label, kind, default, True, kwarg_only, alias, size))
