@@ -76,7 +76,7 @@ static int bind_call(binder *b, script_node *x)
         if (!strcmp(name, forms[i])) return x->what = SCRIPT_T_FORM, x->name = strrchr(name, '.') ? strrchr(name, '.') + 1 : name, 0;
     char beside[512]; /* a function of the same text may go by its bare name */
     snprintf(beside, sizeof beside, "__torch__.%.480s", name);
-    const bool bare = !strchr(name, '.') && !rush_script_builtin_find(name);
+    const bool bare = !strchr(name, '.') && (!rush_script_builtin_find(name) || rush_script_text_method(name)); /* those of texts are methods */
     if ((x->target = rush_script_function_find(b->u, name)) || (bare && (x->target = rush_script_function_find(b->u, beside)))) return x->what = SCRIPT_T_FUNCTION, 0;
     if ((x->target = rush_script_class_find(b->u, name))) return x->what = SCRIPT_T_CLASS, 0;
     size_t length = strlen(name);

@@ -19,7 +19,7 @@ static int nothing(script_value *out) { return *out = SCRIPT_NOTHING, 0; }
 static int given(script_value *out, script_value v) { return *out = rush_script_keep(v), 0; }
 
 /* The argument of this name, or the k-th; NULL: not given, or None. */
-static const script_value *argument(const script_call *c, int k, const char *name)
+const script_value *rush_script_argument(const script_call *c, int k, const char *name)
 {
     for (int i = 0; i < c->n; ++i) {
         bool by_name = c->names && c->names[i];
@@ -149,6 +149,7 @@ FUNCTION(arithmetic)
     script_value a = c->in[0], b = c->in[1];
     bool texts = a.kind == SCRIPT_TEXT && b.kind == SCRIPT_TEXT, items = is_items(a) && is_items(b);
     if (!strcmp(name, "add") && (texts || items)) return joined(a, b, out);
+    if (!strcmp(name, "remainder") && a.kind == SCRIPT_TEXT) return rush_script_text_method("percentFormat")(c, out);
     if (!strcmp(name, "mul") && (a.kind == SCRIPT_LIST || a.kind == SCRIPT_TEXT) && b.kind == SCRIPT_INT) return repeated(a, b.i, out);
     if (!strcmp(name, "mul") && b.kind == SCRIPT_LIST && a.kind == SCRIPT_INT) return repeated(b, a.i, out);
     if (!strcmp(name, "floordiv") || !strcmp(name, "floordiv_")) { /* of tensors the operation has another name */
@@ -400,133 +401,6 @@ FUNCTION(unwrap)
 
 /* ---- texts ---- */
 
-FUNCTION(format)
-{
-    if (!has(c, 0, SCRIPT_TEXT)) NOT_MINE;
-    script_value all = rush_script_text("", 0);
-    int next = 1;
-    for (const char *s = c->in[0].box->text; all.kind != SCRIPT_UNSET && *s;) {
-        script_value piece, more;
-        size_t n = strcspn(s, "{}");
-        if (n) piece = rush_script_text(s, n);
-        else if (s[0] == s[1]) piece = rush_script_text(s, 1), n = 2;
-        else {
-            n = strcspn(s, "}");
-            RUSH_CHECK(next < c->n && s[n], RUSH_RUNTIME_ERROR, "Too few arguments for format string: %.100s", c->in[0].box->text);
-            piece = rush_script_print(c->in[next++], false);
-            ++n;
-        }
-        if (piece.kind == SCRIPT_UNSET || joined(all, piece, &more)) return rush_script_drop(all), rush_script_drop(piece), -1;
-        rush_script_drop(all);
-        rush_script_drop(piece);
-        all = more;
-        s += n;
-    }
-    return give(out, all);
-}
-
-FUNCTION(join)
-{
-    if (!has(c, 0, SCRIPT_TEXT) || c->n != 2) NOT_MINE;
-    script_value items, all = rush_script_text("", 0);
-    if (rush_script_items(c->in[1], &items)) return -1;
-    for (size_t i = 0; i < items.box->n && all.kind != SCRIPT_UNSET; ++i) {
-        script_value more, piece = items.box->item[i];
-        int failed = piece.kind != SCRIPT_TEXT ? rush_fail(RUSH_TYPE_ERROR, "join wants texts") : 0;
-        if (!failed && i) {
-            failed = joined(all, c->in[0], &more);
-            if (!failed) rush_script_drop(all), all = more;
-        }
-        if (!failed) {
-            failed = joined(all, piece, &more);
-            if (!failed) rush_script_drop(all), all = more;
-        }
-        if (failed) return rush_script_drop(items), rush_script_drop(all), -1;
-    }
-    rush_script_drop(items);
-    return give(out, all);
-}
-
-FUNCTION(text_case)
-{
-    if (!has(c, 0, SCRIPT_TEXT)) NOT_MINE;
-    *out = rush_script_text(c->in[0].box->text, c->in[0].box->n);
-    if (out->kind == SCRIPT_UNSET) return -1;
-    bool first = true;
-    for (char *s = out->box->text; *s; ++s) {
-        *s = !strcmp(c->name, "upper") || (first && strcmp(c->name, "lower")) ? rush_upper(*s) : rush_lower(*s);
-        first = !strcmp(c->name, "title") && !isalpha((unsigned char)*s);
-    }
-    return 0;
-}
-
-FUNCTION(text_ends)
-{
-    if (!has(c, 0, SCRIPT_TEXT) || !has(c, 1, SCRIPT_TEXT)) NOT_MINE;
-    const script_box *a = c->in[0].box, *b = c->in[1].box;
-    if (b->n > a->n) return give_bool(out, 0);
-    return give_bool(out, !memcmp(a->text + (c->name[0] == 's' ? 0 : a->n - b->n), b->text, b->n));
-}
-
-FUNCTION(strip)
-{
-    if (!has(c, 0, SCRIPT_TEXT)) NOT_MINE;
-    const char *set = has(c, 1, SCRIPT_TEXT) ? c->in[1].box->text : " \t\n\r\f\v", *s = c->in[0].box->text, *end = s + c->in[0].box->n;
-    while (c->name[0] != 'r' && s < end && strchr(set, *s)) ++s;
-    while (c->name[0] != 'l' && s < end && strchr(set, end[-1])) --end;
-    return give(out, rush_script_text(s, (size_t)(end - s)));
-}
-
-FUNCTION(split_text)
-{
-    if (!has(c, 0, SCRIPT_TEXT)) NOT_MINE;
-    const char *s = c->in[0].box->text, *by = has(c, 1, SCRIPT_TEXT) ? c->in[1].box->text : NULL;
-    *out = rush_script_list(SCRIPT_LIST, 0, NULL);
-    while (out->kind != SCRIPT_UNSET) {
-        if (!by) s += strspn(s, " \t\n\r");
-        const char *end = by && *by ? strstr(s, by) : by ? NULL : s + strcspn(s, " \t\n\r");
-        if (!by && !*s) break;
-        script_value piece = rush_script_text(s, end ? (size_t)(end - s) : strlen(s));
-        int failed = piece.kind == SCRIPT_UNSET || rush_script_append(out->box, piece);
-        rush_script_drop(piece);
-        if (failed) return rush_script_drop(*out), -1;
-        if (!end) break;
-        s = end + (by ? strlen(by) : 0);
-    }
-    return out->kind == SCRIPT_UNSET ? -1 : 0;
-}
-
-FUNCTION(replace)
-{
-    if (!has(c, 0, SCRIPT_TEXT) || !has(c, 1, SCRIPT_TEXT) || !has(c, 2, SCRIPT_TEXT)) NOT_MINE;
-    script_call parts = {.name = "split", .n = 2, .in = c->in};
-    script_value both[2] = {c->in[2]};
-    if (!c->in[1].box->n) return given(out, c->in[0]);
-    if (split_text(&parts, &both[1])) return -1;
-    script_call together = {.name = "join", .n = 2, .in = both};
-    int failed = join(&together, out);
-    rush_script_drop(both[1]);
-    return failed;
-}
-
-FUNCTION(find)
-{
-    if (!has(c, 0, SCRIPT_TEXT) || !has(c, 1, SCRIPT_TEXT)) NOT_MINE;
-    const char *at = strstr(c->in[0].box->text, c->in[1].box->text);
-    return give_int(out, at ? at - c->in[0].box->text : -1);
-}
-
-FUNCTION(text_is)
-{
-    if (!has(c, 0, SCRIPT_TEXT)) NOT_MINE;
-    bool all = c->in[0].box->n > 0;
-    for (const char *s = c->in[0].box->text; *s; ++s) {
-        unsigned char x = (unsigned char)*s;
-        all = all && (!strcmp(c->name, "isdigit") ? isdigit(x) : !strcmp(c->name, "isalpha") ? isalpha(x) : !strcmp(c->name, "isalnum") ? isalnum(x) : isspace(x));
-    }
-    return give_bool(out, all);
-}
-
 FUNCTION(ordinal)
 {
     if (!has(c, 0, SCRIPT_TEXT) || c->in[0].box->n != 1) NOT_MINE;
@@ -567,11 +441,6 @@ FUNCTION(length)
     }
     if (v.kind == SCRIPT_DICT) return give_int(out, (int64_t)v.box->n / 2);
     if (v.kind == SCRIPT_LIST || v.kind == SCRIPT_TUPLE || v.kind == SCRIPT_TEXT) return give_int(out, (int64_t)v.box->n);
-    if (v.kind == SCRIPT_OBJECT) {
-        const script_function *m = rush_script_method_find(v.box->type, "__len__");
-        script_call none = {.unit = c->unit, .name = "__len__", .depth = c->depth};
-        if (m) return rush_script_call_function(&none, m, v, out);
-    }
     script_value items;
     if (rush_script_items(v, &items)) return -1;
     *out = script_of_int((int64_t)items.box->n);
@@ -684,16 +553,28 @@ FUNCTION(reversed)
     return inplace ? nothing(out) : give(out, v);
 }
 
+/* 1: a is less than b, which objects say themselves; 0; -1 and an error. */
+static int is_less(script_value a, script_value b)
+{
+    script_value v;
+    int order, r = rush_script_special(a, "__lt__", 1, &b, &v);
+    if (r == SCRIPT_NOT_MINE) return rush_script_order(a, b, &order) ? -1 : order == -1;
+    if (r) return -1;
+    r = rush_script_truth(v);
+    rush_script_drop(v);
+    return r;
+}
+
 static int merge(script_value *a, script_value *room, size_t n, bool down)
 {
     if (n < 2) return 0;
     size_t half = n / 2, i = 0, j = half;
     if (merge(a, room, half, down) || merge(a + half, room, n - half, down)) return -1;
     for (size_t k = 0; k < n; ++k) {
-        int order = 0;
-        if (i < half && j < n && rush_script_order(a[i], a[j], &order)) return -1;
-        bool left = j == n || (i < half && (down ? order >= 0 : order <= 0));
-        room[k] = left ? a[i++] : a[j++];
+        const bool both = i < half && j < n;
+        const int swapped = both ? down ? is_less(a[i], a[j]) : is_less(a[j], a[i]) : 0;
+        if (swapped < 0) return -1;
+        room[k] = j == n || (both && !swapped) ? a[i++] : a[j++];
     }
     memcpy(a, room, n * sizeof *a);
     return 0;
@@ -704,7 +585,7 @@ FUNCTION(sort)
     bool inplace = !strcmp(c->name, "sort");
     if (!c->n || c->in[0].kind == SCRIPT_TENSOR || (inplace && !has(c, 0, SCRIPT_LIST))) NOT_MINE;
     script_value v = c->in[0];
-    const script_value *down = argument(c, 1, "reverse");
+    const script_value *down = rush_script_argument(c, 1, "reverse");
     script_call one = {.n = 1, .in = c->in};
     if (!inplace && to_list(&one, &v)) return -1;
     script_value *room = rush_malloc(RUSH_MAX(v.box->n, 1u) * sizeof *room);
@@ -717,6 +598,7 @@ FUNCTION(sort)
 FUNCTION(index_of)
 {
     if (has(c, 0, SCRIPT_DEVICE)) return c->in[0].device.index < 0 ? nothing(out) : give_int(out, c->in[0].device.index);
+    if (has(c, 0, SCRIPT_TEXT)) return rush_script_text_method("index")(c, out);
     if (!has(c, 0, SCRIPT_LIST) || c->n != 2) NOT_MINE;
     for (size_t i = 0; i < c->in[0].box->n; ++i) {
         int same = rush_script_same(c->in[0].box->item[i], c->in[1]);
@@ -736,6 +618,7 @@ FUNCTION(remove_item)
 FUNCTION(count)
 {
     int64_t n = 0;
+    if (has(c, 0, SCRIPT_TEXT)) return rush_script_text_method("count")(c, out);
     if (!has(c, 0, SCRIPT_LIST) && !has(c, 0, SCRIPT_TUPLE)) NOT_MINE;
     for (size_t i = 0; c->n == 2 && i < c->in[0].box->n; ++i) n += rush_script_same(c->in[0].box->item[i], c->in[1]) == 1;
     return rush_failed() ? -1 : give_int(out, n);
@@ -896,7 +779,7 @@ FUNCTION(range)
 FUNCTION(enumerate)
 {
     script_value items;
-    const script_value *from = argument(c, 1, "start");
+    const script_value *from = rush_script_argument(c, 1, "start");
     if (!c->n || rush_script_items(c->in[0], &items)) return -1;
     *out = rush_script_list(SCRIPT_LIST, 0, NULL);
     for (size_t i = 0; out->kind != SCRIPT_UNSET && i < items.box->n; ++i) {
@@ -962,7 +845,7 @@ FUNCTION(sizes)
     if (!has(c, 0, SCRIPT_TENSOR)) NOT_MINE;
     const rush_tensor *t = c->in[0].t;
     const int64_t *p = !strcmp(c->name, "stride") ? rush_strides(t) : t->size;
-    const script_value *dim = argument(c, 1, "dim");
+    const script_value *dim = rush_script_argument(c, 1, "dim");
     if (!dim) return give(out, ints(t->ndim, p));
     if (dim->kind != SCRIPT_INT) NOT_MINE;
     int64_t d = from_end(dim->i, (size_t)t->ndim);
@@ -1088,7 +971,7 @@ FUNCTION(type) /* of a device; x.type(dtype) is x.to(dtype) */
 FUNCTION(make_tensor) /* tensor(data, *, dtype, device, requires_grad), as_tensor */
 {
     if (!c->n) NOT_MINE;
-    const script_value *dtype = argument(c, -1, "dtype"), *device_ = argument(c, -1, "device"), *wants = argument(c, -1, "requires_grad");
+    const script_value *dtype = rush_script_argument(c, -1, "dtype"), *device_ = rush_script_argument(c, -1, "device"), *wants = rush_script_argument(c, -1, "requires_grad");
     rush_device d = {RUSH_CPU, -1};
     if (device_) {
         script_value v;
@@ -1262,9 +1145,7 @@ static const struct { const char *name; script_builtin f; } table[] = {
     {"int", to_int}, {"Int", to_int}, {"IntImplicit", to_int}, {"float", to_float}, {"Float", to_float}, {"FloatImplicit", to_float}, {"bool", to_bool}, {"Bool", to_bool}, {"complex", to_complex},
     {"Complex", to_complex}, {"str", to_text}, {"Scalar", item}, {"ScalarImplicit", item}, {"item", item}, {"NumToTensor", number_to_tensor}, {"scalar_tensor", number_to_tensor},
     {"unchecked_unwrap_optional", unwrap}, {"_unwrap_optional", unwrap}, {"wait", same_value}, {"data", same_value},
-    {"format", format}, {"join", join}, {"upper", text_case}, {"lower", text_case}, {"title", text_case}, {"capitalize", text_case}, {"startswith", text_ends}, {"endswith", text_ends},
-    {"strip", strip}, {"lstrip", strip}, {"rstrip", strip}, {"split", split_text}, {"replace", replace}, {"find", find}, {"isdigit", text_is}, {"isalpha", text_is}, {"isalnum", text_is},
-    {"isspace", text_is}, {"ord", ordinal}, {"chr", letter}, {"hex", digits}, {"oct", digits}, {"bin", digits},
+    {"ord", ordinal}, {"chr", letter}, {"hex", digits}, {"oct", digits}, {"bin", digits},
     {"len", length}, {"append", append}, {"extend", extend}, {"insert", insert}, {"pop", pop}, {"Delete", delete_item}, {"_delete", delete_item}, {"clear", clear}, {"copy", copy}, {"list", to_list},
     {"tuple", to_tuple}, {"reverse", reversed}, {"reversed", reversed}, {"sort", sort}, {"sorted", sort}, {"index", index_of}, {"remove", remove_item}, {"count", count},
     {"__contains__", contains}, {"__is__", identical}, {"__isnot__", identical}, {"keys", dict_part}, {"values", dict_part}, {"items", dict_part}, {"get", get}, {"setdefault", get},
@@ -1287,5 +1168,5 @@ script_builtin rush_script_builtin_find(const char *name)
 {
     for (size_t i = 0; i < RUSH_COUNT(table); ++i)
         if (!strcmp(table[i].name, name)) return table[i].f;
-    return NULL;
+    return rush_script_text_method(name);
 }

@@ -173,8 +173,8 @@ int rush_script_index(script_value of, script_value at, script_value *out)
         return v ? (*out = rush_script_keep(*v), 0) : rush_script_no_key(at);
     }
     if (of.kind == SCRIPT_OBJECT) {
-        const script_function *m = rush_script_method_find(of.box->type, "__getitem__");
-        if (m) return rush_script_run(of.box->type->unit, m, of, 1, &at, NULL, 0, out);
+        int r = rush_script_special(of, "__getitem__", 1, &at, out);
+        if (r != SCRIPT_NOT_MINE) return r;
         if (at.kind == SCRIPT_TEXT) return rush_script_attribute(of, at.box->text, out);
     }
     script_value items;
@@ -213,6 +213,9 @@ int rush_script_index_set(script_value of, script_value at, script_value to)
 {
     if (of.kind == SCRIPT_TENSOR) return into_tensor(of, at, to);
     if (of.kind == SCRIPT_DICT) return rush_script_dict_set(of.box, at, to);
+    script_value nothing;
+    const int r = rush_script_special(of, "__setitem__", 2, (script_value[]){at, to}, &nothing);
+    if (r != SCRIPT_NOT_MINE) return r ? -1 : (rush_script_drop(nothing), 0);
     RUSH_CHECK(of.kind == SCRIPT_LIST && at.kind == SCRIPT_INT, RUSH_TYPE_ERROR, "an item of a %s cannot be set", rush_script_kind_name(of));
     int64_t i = at.i < 0 ? at.i + (int64_t)of.box->n : at.i;
     RUSH_CHECK(i >= 0 && i < (int64_t)of.box->n, RUSH_INDEX_ERROR, "list index out of range");

@@ -164,9 +164,18 @@ static int eval_arguments(frame *f, const script_node *x, script_call *c)
     return 0;
 }
 
+/* Classes have methods for operators, and for what is asked of objects. */
+static int call_special(script_call *c, script_value *out)
+{
+    char name[40];
+    snprintf(name, sizeof name, c->name[0] == '_' ? "%s" : "__%s__", !strcmp(c->name, "div") ? "truediv" : c->name);
+    return rush_script_special(c->in[0], name, c->n - 1, c->in + 1, out);
+}
+
 static int call_either(script_builtin builtin, const rush_op *op, script_call *c, script_value *out)
 {
-    int r = builtin ? builtin(c, out) : SCRIPT_NOT_MINE;
+    int r = c->n && c->in[0].kind == SCRIPT_OBJECT ? call_special(c, out) : SCRIPT_NOT_MINE;
+    if (r == SCRIPT_NOT_MINE && builtin) r = builtin(c, out);
     if (r != SCRIPT_NOT_MINE) return r;
     if (op) return rush_script_run_op(op, c, out);
     return rush_fail(RUSH_TYPE_ERROR, "%s does not take %s%s", c->name, c->n ? "a " : "no arguments", c->n ? rush_script_kind_name(c->in[0]) : "");
@@ -236,8 +245,6 @@ static int call_method(script_call *c, const script_node *x, script_value *out)
     return call_either((script_builtin)x->target, x->op_of, c, out);
 }
 
-static bool is_type(script_value v, const script_node *type, const script_unit *u);
-
 /* fork(f, ...) calls f at once: what is waited for is there already. f is a function, a module or, as an attribute, a method; or a closure's body. */
 static int eval_fork(frame *f, const script_node *x, script_value *out)
 {
@@ -278,7 +285,7 @@ static int eval_form(frame *f, const script_node *x, script_value *out)
     script_value v;
     if (eval(f, x->kid[1], &v)) return -1;
     if (!strcmp(name, "isinstance")) {
-        *out = script_of_bool(is_type(v, x->kid[2], f->u));
+        *out = script_of_bool(rush_script_is_type(v, x->kid[2], f->u));
         return rush_script_drop(v), 0;
     }
     script_value key;
@@ -289,60 +296,6 @@ static int eval_form(frame *f, const script_node *x, script_value *out)
     if (key.kind == SCRIPT_TEXT) rush_script_drop(key);
     rush_script_drop(v);
     return failed ? -1 : 0;
-}
-
-static bool is_named_type(script_value v, const char *t, const script_unit *u)
-{
-    static const struct { const char *name; uint8_t kind; } table[] = {
-        {"int", SCRIPT_INT}, {"float", SCRIPT_FLOAT}, {"bool", SCRIPT_BOOL}, {"str", SCRIPT_TEXT}, {"complex", SCRIPT_COMPLEX}, {"Tensor", SCRIPT_TENSOR}, {"torch.Tensor", SCRIPT_TENSOR},
-        {"NoneType", SCRIPT_NONE}, {"None", SCRIPT_NONE}, {"List", SCRIPT_LIST}, {"list", SCRIPT_LIST}, {"Tuple", SCRIPT_TUPLE}, {"tuple", SCRIPT_TUPLE}, {"Dict", SCRIPT_DICT},
-        {"dict", SCRIPT_DICT}, {"Device", SCRIPT_DEVICE}, {"torch.device", SCRIPT_DEVICE}};
-    for (size_t i = 0; i < RUSH_COUNT(table); ++i)
-        if (!strcmp(table[i].name, t)) return v.kind == table[i].kind;
-    if (!strcmp(t, "Any")) return true;
-    if (!strcmp(t, "number") || !strcmp(t, "Scalar")) return script_is_number(v);
-    const script_class *c = rush_script_class_find(u, t);
-    return c && (v.kind == SCRIPT_OBJECT || v.kind == SCRIPT_TUPLE) && v.box->type == c;
-}
-
-/* The text of a dotted name whose parts are still nodes. */
-static const char *type_name(const script_node *t, char *room, size_t n)
-{
-    if (t->op == SCRIPT_N_CONSTANT && t->constant.kind == SCRIPT_NONE) return "NoneType";
-    if (t->op != SCRIPT_N_ATTRIBUTE) return t->name ? t->name : "";
-    char inner[400];
-    snprintf(room, n, "%.380s.%.100s", type_name(t->kid[0], inner, sizeof inner), t->name);
-    return room;
-}
-
-static bool is_type(script_value v, const script_node *t, const script_unit *u)
-{
-    char room[512];
-    if (t->op == SCRIPT_N_LIST || t->op == SCRIPT_N_TUPLE) { /* one of several */
-        for (uint32_t i = 0; i < t->n; ++i)
-            if (is_type(v, t->kid[i], u)) return true;
-        return false;
-    }
-    if (t->op != SCRIPT_N_INDEX) return is_named_type(v, type_name(t, room, sizeof room), u);
-    const char *of = type_name(t->kid[0], room, sizeof room);
-    const script_node *inner = t->kid[1];
-    if (!strcmp(of, "Optional")) return v.kind == SCRIPT_NONE || is_type(v, inner, u);
-    if (!strcmp(of, "Union")) return is_type(v, inner, u);
-    if (!is_named_type(v, of, u)) return false;
-    if (v.kind == SCRIPT_LIST) {
-        for (size_t i = 0; i < v.box->n; ++i)
-            if (!is_type(v.box->item[i], inner, u)) return false;
-        return true;
-    }
-    if (v.kind == SCRIPT_TUPLE && inner->op == SCRIPT_N_TUPLE) {
-        bool all = v.box->n == inner->n;
-        for (size_t i = 0; all && i < v.box->n; ++i) all = is_type(v.box->item[i], inner->kid[i], u);
-        return all;
-    }
-    if (v.kind == SCRIPT_DICT && inner->op == SCRIPT_N_TUPLE && inner->n == 2)
-        for (size_t i = 0; i < v.box->n; ++i)
-            if (!is_type(v.box->item[i], inner->kid[i % 2], u)) return false;
-    return true;
 }
 
 static int eval_call(frame *f, const script_node *x, script_value *out)
@@ -425,13 +378,7 @@ static int eval_operator(frame *f, const script_node *x, script_value *out)
     if (failed) return -1;
     if (x->n > 1) failed = eval(f, x->kid[1], &in[1]);
     if (failed) return rush_script_drop(in[0]), -1;
-    if (in[0].kind == SCRIPT_OBJECT) { /* classes have methods for their operators */
-        char name[40];
-        snprintf(name, sizeof name, x->name[0] == '_' ? "%s" : "__%s__", !strcmp(x->name, "div") ? "truediv" : x->name);
-        const script_function *m = rush_script_method_find(in[0].box->type, name);
-        script_call c = {.unit = f->u, .name = name, .n = (int)x->n - 1, .in = in + 1, .depth = f->depth + 1};
-        failed = m ? rush_script_call_function(&c, m, in[0], out) : operate(x, in, out);
-    } else failed = operate(x, in, out);
+    failed = operate(x, in, out);
     rush_script_drop(in[0]);
     rush_script_drop(in[1]);
     return failed ? -1 : 0;
@@ -742,7 +689,7 @@ static int run_delete(frame *f, const script_node *x)
     script_value in[2], out;
     if (eval(f, t->kid[0], &in[0])) return FAILED;
     if (eval(f, t->kid[1], &in[1])) return rush_script_drop(in[0]), FAILED;
-    script_call c = {.name = "Delete", .n = 2, .in = in};
+    script_call c = {.name = in[0].kind == SCRIPT_OBJECT ? "delitem" : "Delete", .n = 2, .in = in};
     int failed = call_either(rush_script_builtin_find("Delete"), NULL, &c, &out);
     rush_script_drop(in[0]);
     rush_script_drop(in[1]);
@@ -801,6 +748,7 @@ static int bind_arguments(frame *f, script_value self, int n, const script_value
         RUSH_CHECK(i < g->nparams, RUSH_TYPE_ERROR, "%s() takes at most %u argument%s, but got %d", g->name, (unsigned)(g->nparams - at), g->nparams - at == 1 ? "" : "s", n);
         RUSH_CHECK(f->local[i].kind == SCRIPT_UNSET, RUSH_TYPE_ERROR, "%s() got the argument '%s' twice", g->name, g->param[i].name);
         f->local[i] = rush_script_keep(in[k]);
+        if (!f->depth && rush_script_fit(f->u, g, i, &f->local[i])) return -1; /* within a program types are what they are */
         const script_node *type = g->param[i].type;
         if (in[k].kind == SCRIPT_INT && type && type->name && !strcmp(type->name, "float")) f->local[i] = script_of_float((double)in[k].i);
     }
@@ -813,14 +761,19 @@ static int bind_arguments(frame *f, script_value self, int n, const script_value
     return 0;
 }
 
+static _Thread_local int running; /* how deep the function is that runs now */
+
 int rush_script_run(script_unit *u, const script_function *g, script_value self, int n, const script_value *in, const char **names, int depth, script_value *out)
 {
     RUSH_CHECK(depth < DEEPEST_CALL, RUSH_RUNTIME_ERROR, "functions call each other more than %d deep", DEEPEST_CALL);
     if (rush_failed()) return -1;
+    const int outer = running;
     if (!depth) raised = false;
     frame f = {.u = u, .f = g, .depth = depth, .result = SCRIPT_NOTHING};
     if (!(f.local = rush_calloc(RUSH_MAX(g->nlocals, 1u), sizeof *f.local))) return -1;
+    running = depth;
     int flow = bind_arguments(&f, self, n, in, names) ? FAILED : run(&f, g->body);
+    running = outer;
     for (uint32_t i = 0; i < g->nlocals; ++i) rush_script_drop(f.local[i]);
     rush_free(f.local);
     if (flow == FAILED || rush_failed()) {
@@ -829,6 +782,12 @@ int rush_script_run(script_unit *u, const script_function *g, script_value self,
     }
     *out = f.result;
     return 0;
+}
+
+int rush_script_special(script_value v, const char *name, int n, const script_value *in, script_value *out)
+{
+    const script_function *m = v.kind == SCRIPT_OBJECT ? rush_script_method_find(v.box->type, name) : NULL;
+    return m ? rush_script_run(v.box->type->unit, m, v, n, in, NULL, running + 1, out) : SCRIPT_NOT_MINE;
 }
 
 int rush_script_call_function(script_call *c, const script_function *g, script_value self, script_value *out)

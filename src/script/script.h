@@ -2,7 +2,7 @@
  *
  * The language is the part of Python that torch.jit.save writes and torch.jit.script takes. Reading order: value.c (what values
  * are), parse.c (text to nodes), bind.c (names to what they stand for, once), run.c (nodes to values), call.c (operations of the
- * registry by their schemas), builtin.c (what the language has beside them), archive.c (files).
+ * registry by their schemas), builtin.c and text.c (what the language has beside them), archive.c (files).
  */
 #ifndef RUSH_SCRIPT_H
 #define RUSH_SCRIPT_H
@@ -200,10 +200,17 @@ enum { SCRIPT_NOT_MINE = 1 };
 typedef int (*script_builtin)(script_call *, script_value *out);
 
 script_builtin rush_script_builtin_find(const char *name); /* NULL: no such */
+script_builtin rush_script_text_method(const char *name);  /* those of texts alone */
+const script_value *rush_script_argument(const script_call *, int k, const char *name); /* the one of this name, or the k-th; NULL: not given, or None */
 int rush_script_run_op(const rush_op *, script_call *, script_value *out);
 /* self is UNSET for functions. One reference in *out. */
 RUSH_PY int rush_script_run(script_unit *, const script_function *, script_value self, int n, const script_value *in, const char **names, int depth, script_value *out);
 int rush_script_call_function(script_call *, const script_function *, script_value self, script_value *out);
+bool rush_script_is_type(script_value, const script_node *type, const script_unit *);
+/* The argument that a caller gave for the parameter `at` becomes of its type, as PyTorch's do; -1 and an error: it cannot. */
+int rush_script_fit(const script_unit *, const script_function *, uint32_t at, script_value *);
+/* A method of an object by its own name, "__len__"; SCRIPT_NOT_MINE: there is none. */
+int rush_script_special(script_value, const char *name, int n, const script_value *in, script_value *out);
 int rush_script_index(script_value of, script_value at, script_value *out);
 int rush_script_no_key(script_value key);                 /* the error */
 int rush_script_raise(const char *before, const char *text); /* the error that a program raises itself */

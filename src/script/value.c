@@ -149,7 +149,14 @@ int rush_script_truth(script_value v)
         double d = rush_item(v.t);
         return rush_failed() ? -1 : d != 0;
     }
-    case SCRIPT_OBJECT: return 1;
+    case SCRIPT_OBJECT: {
+        script_value own;
+        int r = rush_script_special(v, "__bool__", 0, NULL, &own);
+        if (r == SCRIPT_NOT_MINE) return 1;
+        if (r) return -1;
+        r = own.kind == SCRIPT_BOOL ? (int)own.i : rush_fail(RUSH_TYPE_ERROR, "__bool__ gave a %s", rush_script_kind_name(own));
+        return rush_script_drop(own), r;
+    }
     default: return rush_fail(RUSH_RUNTIME_ERROR, "a condition is a %s", rush_script_kind_name(v));
     }
 }

@@ -76,7 +76,7 @@ def test_what_is_no_program_is_an_error(text):
 
 
 def test_recursion_and_wrong_arguments_are_errors():
-    u = unit("def f(x):\n  return __torch__.f(x)\ndef g(x, y=2):\n  return x * y\ndef h(x):\n  return undefined_before\n  undefined_before = 1\n")
+    u = unit("def f(x: int):\n  return __torch__.f(x)\ndef g(x: int, y: int=2):\n  return x * y\ndef h(x: int):\n  return undefined_before\n  undefined_before = 1\n")
     with pytest.raises(RuntimeError, match="deep"):
         u.call("__torch__.f", (1,), {})
     assert u.call("__torch__.g", (3,), {"y": 5}) == 15

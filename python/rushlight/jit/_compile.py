@@ -468,7 +468,7 @@ class Compiler:
     def expr_BinOp(self, node):
         if isinstance(node.op, ast.Mod) and isinstance(self.static(node.left), Const) and isinstance(node.left, ast.Constant) and isinstance(node.left.value, str):
             args = node.right.elts if isinstance(node.right, ast.Tuple) else [node.right]
-            return ast.Call(ast.Attribute(ast.Constant(node.left.value.replace("%s", "{}").replace("%d", "{}")), "format", ast.Load()), [self.expr(a) for a in args], [])
+            return ast.Call(raw("torch.percentFormat"), [self.expr(a) for a in (node.left, *args)], [])
         sides = [node.left, node.right]
         if _is_repeated(node):
             sides = [ast.List(x.elts, x.ctx) if isinstance(x, ast.Tuple) else x for x in sides]
@@ -515,7 +515,7 @@ class Compiler:
         text, args = "", []
         for part in node.values:
             if isinstance(part, ast.Constant):
-                text += part.value.replace("{", "{{").replace("}", "}}") if False else part.value
+                text += part.value
                 continue
             if part.format_spec is not None or part.conversion not in (-1, 114, 115):
                 raise NotSupportedError(Range(self.source, node), "Don't support conversion in JoinedStr" if part.conversion != -1 else "Don't support formatting in JoinedStr")

@@ -1,0 +1,152 @@
+"""What programs do with texts and objects, and what they take from callers: as Python does, and where its types are weaker, as PyTorch."""
+from typing import NamedTuple
+
+import pytest
+import rushlight as torch
+
+TEXTS = ["abca,d", " a\tB 1\n x", "", "Ab Cd", "-12", "a_1", "ABC", "a\r\nb\n\nc", "aaa"]
+METHODS = ["ljust(9, '-')", "rjust(9)", "center(11, '-')", "center(8)", "zfill(9)", "partition('b')", "rpartition('a')", "count('a')", "count('aa')", "count('')", "count('a', 1)",
+           "expandtabs(4)", "swapcase()", "splitlines()", "splitlines(True)", "rsplit(',')", "rsplit('a', 1)", "split(',')", "split('a', 1)", "split()", "split(None, 1)", "split('ab')",
+           "rfind('a')", "find('b', 1, 3)", "find('a', 1)", "find('', 3)", "find('a', 5, 2)", "startswith('a', 0, 2)", "startswith('b', 1)", "endswith('d')", "replace('a', 'bb', 1)",
+           "replace('a', '')", "replace('', '-')", "replace('', '-', 2)", "isdecimal()", "isnumeric()", "isdigit()", "isalpha()", "isalnum()", "isspace()", "islower()", "isupper()",
+           "istitle()", "isidentifier()", "title()", "capitalize()", "upper()", "lower()", "strip()", "lstrip('a')", "rstrip('d')", "join(['p', 'q', 'r'])"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_texts_have_the_methods_of_pythons(method):
+    run = torch.jit.CompilationUnit(f"def f(s: str):\n  return s.{method}").f
+    for text in TEXTS:
+        assert run(text) == eval(f"text.{method}"), text
+
+
+def _placed(s: str, x: float, n: int):
+    return "%s|%d|%i|%f|%e|%E|%c|%c|100%%" % (s, x, n, x, x, n, 65, "z"), "%s" % n, s + "%d" % n
+
+
+def _filled(n: int):
+    return "{} {:d} {0}{{".format(n), f"{n} of {n + 1}"
+
+
+def test_texts_are_formatted_as_pytorch_does():
+    assert torch.jit.script(_placed)("a", -2.75, 7) == _placed("a", -2.75, 7)
+    assert torch.jit.script(_filled)(3) == ("3 {:d} {0}{{", "3 of 4")
+    given = torch.jit.CompilationUnit("def f(s: str, x: Any):\n  return s % x").f
+    assert given("%s and %s", ("a", 2)) == "a and 2"
+    for text, x, why in [("%d", "a", "%d requires a number for formatting, but got String"), ("%c", 1.5, "%c requires an int or char for formatting, but got Double"),
+                         ("%s %s", 1, "Too few arguments for format string"), ("%s", (1, 2), "Too many arguments for format string"),
+                         ("%", 1, "Incomplete format specifier"), ("%x", 1, "The specifier %x is not supported in TorchScript format strings")]:
+        with pytest.raises(RuntimeError, match=why.replace("(", r"\(")):
+            given(text, x)
+
+
+@torch.jit.script
+class Number:
+    def __init__(self, n: int):
+        self.n = n
+
+    def __lt__(self, other: "Number") -> bool:
+        return self.n < other.n
+
+    def __setitem__(self, at: int, value: int):
+        self.n = at * value
+
+    def __delitem__(self, at: int):
+        self.n = -at
+
+    def __bool__(self) -> bool:
+        return self.n > 0
+
+    def __int__(self) -> int:
+        return self.n
+
+    def __float__(self) -> float:
+        return float(self.n)
+
+    def __str__(self) -> str:
+        return "number"
+
+    def __contains__(self, n: int) -> bool:
+        return n == self.n
+
+
+def _of_objects(n: int):
+    many = [Number(3), Number(1), Number(2)]
+    up, down = sorted(many), [Number(0), Number(5)]
+    down.sort(reverse=True)
+    x = Number(n)
+    asked = (int(x), float(x), str(x), bool(x), n in x, not x, 1 if x else 2)
+    x[2] = 5
+    changed = x.n
+    del x[3]
+    return [m.n for m in up], [m.n for m in down], asked, changed, x.n
+
+
+def test_objects_have_methods_for_what_is_asked_of_them():
+    assert torch.jit.script(_of_objects)(0) == _of_objects(0)
+    assert torch.jit.script(_of_objects)(4) == _of_objects(4)
+
+
+class Deep:
+    def __init__(self, n: int):
+        self.n = n
+
+    def __getitem__(self, at: int) -> int:
+        return self[at + self.n]
+
+
+def _deep(n: int):
+    return Deep(n)[n]
+
+
+def test_methods_that_call_each_other_for_ever_are_an_error():
+    with pytest.raises(RuntimeError, match="deep"):
+        torch.jit.script(_deep)(1)
+
+
+REFUSED = object()
+GIVEN = {"int": [(True, 1), (torch.tensor(2), 2), (torch.tensor([2.5]), 2), (1.5, REFUSED), (None, REFUSED), ("a", REFUSED), (torch.ones(2), REFUSED)],
+         "float": [(1, 1.0), (True, 1.0), (torch.tensor(2.5), 2.5), ("a", REFUSED), (1j, REFUSED)],
+         "bool": [(1, True), (0.0, False), (None, False), (torch.tensor(3), True), ("a", REFUSED)],
+         "complex": [(1, 1 + 0j), (1j, 1j), ([], REFUSED)],
+         "str": [("a", "a"), (1, REFUSED)],
+         "Tensor": [(1, REFUSED), ([], REFUSED), (None, None)],
+         "Device": [("cpu", torch.device("cpu")), (1, REFUSED)],
+         "Optional[int]": [(None, None), (True, 1), ("a", REFUSED)],
+         "List[float]": [([1, 2.5], [1.0, 2.5]), ((1, 2), [1.0, 2.0]), ([], []), ([1, "a"], REFUSED), ("a", REFUSED), (torch.ones(2), REFUSED)],
+         "List[List[int]]": [([[1], (True,)], [[1], [1]]), ([1], REFUSED)],
+         "Dict[str, float]": [({"a": 1}, {"a": 1.0}), ({1: 1}, REFUSED), ([], REFUSED)],
+         "Tuple[int, float]": [([1, 2], (1, 2.0)), ((1,), REFUSED)],
+         "Union[int, str]": [(1, 1), ("a", "a"), (1.5, REFUSED), (None, REFUSED)],
+         "Any": [("a", "a"), ((1, "a"), (1, "a"))]}
+
+
+@pytest.mark.parametrize("kind", GIVEN)
+def test_arguments_become_what_the_signature_says(kind):
+    given = torch.jit.CompilationUnit(f"def given(x: {kind}):\n  return x").given
+    for x, wanted in GIVEN[kind]:
+        if wanted is REFUSED:
+            with pytest.raises(RuntimeError) as told:
+                given(x)
+            assert str(told.value).startswith(f"given() Expected a value of type '{kind}' for argument 'x' but instead found type '{type(x).__name__}'.\nPosition: 0\nValue: ")
+        else:
+            got = given(x)
+            assert got == wanted and repr(got) == repr(wanted)
+
+
+class Pair(NamedTuple):
+    a: int
+    b: float
+
+
+def _pair(x: Pair, y, z=None):
+    return x
+
+
+def test_named_tuples_are_made_of_others_and_what_has_no_annotation_is_a_tensor():
+    pair, x = torch.jit.script(_pair), torch.ones(1)
+    assert pair((True, 2), x) == pair([1, 2.0], x) == Pair(1, 2.0) and repr(pair((True, 2), x)) == "Pair(a=1, b=2.0)"
+    for wrong in ((1,), 1):
+        with pytest.raises(RuntimeError, match="for argument 'x' but instead found"):
+            pair(wrong, x)
+    with pytest.raises(RuntimeError, match="Expected a value of type 'Tensor \\(inferred\\)' for argument 'y' but instead found type 'int'.\nInferred 'y' to be of type 'Tensor'"):
+        pair((1, 2.0), 3)
