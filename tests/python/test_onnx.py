@@ -148,3 +148,15 @@ def test_the_older_exporter_takes_the_examples_way(tmp_path):
     assert b"Mul" in (tmp_path / "net.onnx").read_bytes()
     with pytest.raises(torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode):
         torch.onnx.export(_Flagged(), (x,), tmp_path / "net.onnx", dynamo=True)
+
+
+class _Three(torch.nn.Module):
+    def forward(self, a, b, c):
+        return (a - b) * c
+
+
+def test_what_is_given_twice_stays_apart_in_the_older_exporter():
+    x, out = torch.arange(3.0), io.BytesIO()
+    torch.onnx.export(_Three(), (x, x, x), out, input_names=["a", "b", "c"], dynamo=False)
+    inputs = [name for node in graph_of(out.getvalue())[1] for name in fields(node).get(1, [])]
+    assert [name.decode() for name in inputs if name in (b"a", b"b", b"c")] == ["a", "b", "c"]

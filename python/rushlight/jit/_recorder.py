@@ -147,9 +147,9 @@ class Writer:
             if id(t) in self.owned:
                 self.give(t, self.owned[id(t)])
             else:
-                if t.requires_grad and not t.is_leaf:
-                    raise Untraceable("a tensor that was computed outside of the trace, with gradients, is used in it")
-                self.constants.append(t.detach())
+                if t.requires_grad:
+                    raise RuntimeError(f"Cannot insert a Tensor that requires grad as a constant. Consider making it a parameter or input, or detaching the gradient\nTensor:\n{t.detach()}")
+                self.constants.append(t)
                 self.give(t, f"CONSTANTS.c{len(self.constants) - 1}")
         self.read.add(self.names[id(t)])
         return self.names[id(t)]
@@ -277,9 +277,17 @@ def _parameters(function, args, kwargs):
     return [n for n in names[:len(args)]] + list(kwargs)
 
 
+def own_inputs(args, kwargs):
+    """The arguments with other tensors of the same memory: what is given twice, is a parameter as well, or is known to the function otherwise, stays apart in a trace."""
+    def own(t):
+        return t.detach().requires_grad_(t.requires_grad) if type(t) in (torch.Tensor, torch.nn.Parameter) else t
+    return torch.utils._pytree.tree_map_only(torch.Tensor, own, (tuple(args), dict(kwargs)))
+
+
 def trace_text(name, function, args, kwargs, program, tracer, owned, modules, method=True):
     """The text of one method, and its graph; the tensors that it has as constants are the program's."""
     tensors, lines, types = [], [], []
+    args, kwargs = own_inputs(args, kwargs)
     names = _parameters(function, args, kwargs)
     names = [n if n not in ("self", "torch", "ops", "in", "is", "not") else n + "_" for n in names]
     for n, x in zip(names, [*args, *kwargs.values()]):
@@ -385,6 +393,7 @@ def trace_methods(module, inputs):
 def trace_graph(function, args, kwargs):
     """The graph of a call, whose inputs are the tensors among the arguments and the state of a module, and what the call returned."""
     tracer = Tracer()
+    args, kwargs = own_inputs(args, kwargs)
     leaves = torch.utils._pytree.tree_leaves
     state = function.state_dict(keep_vars=True).values() if isinstance(function, torch.nn.Module) else ()
     for t in [*leaves((args, kwargs)), *{id(t): t for t in state}.values()]:

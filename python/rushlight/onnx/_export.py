@@ -5,6 +5,7 @@ import re
 
 import rushlight as torch
 from rushlight.export._export import captured
+from rushlight.jit._recorder import own_inputs
 from rushlight.utils import _pytree as pytree
 from . import errors
 from ._constants import TrainingMode
@@ -73,6 +74,8 @@ def _parameter_names(model):
 
 def _capture(model, args, kwargs, dynamic_shapes, dynamic_axes, input_names, as_traced):
     export = functools.partial(captured, as_traced=as_traced)
+    if as_traced:
+        args, kwargs = own_inputs(args, kwargs)
     if dynamic_shapes is None and dynamic_axes:
         shapes = positional, named = _shapes_of(dynamic_axes, input_names or _parameter_names(model), args, kwargs)
         args, kwargs = _wider(shapes, args, kwargs)
