@@ -189,6 +189,12 @@ static int from_python(PyObject *unit, PyObject *x, script_value *out) /* unit: 
         Py_LeaveRecursiveCall();
         return failed;
     }
+    if (PyRange_Check(x)) {
+        PyObject *list = PySequence_List(x);
+        int failed = list ? items_from_python(unit, list, out) : -1;
+        Py_XDECREF(list);
+        return failed;
+    }
     if (PyDict_Check(x)) {
         if (Py_EnterRecursiveCall(" while a value is handed to a program")) return -1;
         int failed = dict_from_python(unit, x, out);

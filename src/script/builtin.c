@@ -429,6 +429,37 @@ FUNCTION(letter)
     return give(out, rush_script_text(&x, 1));
 }
 
+static int64_t hash_of(script_value v, int depth)
+{
+    uint64_t h = 14695981039346656037u + v.kind;
+    switch (v.kind) {
+    case SCRIPT_NONE: return 0;
+    case SCRIPT_BOOL: case SCRIPT_INT: return v.i;
+    case SCRIPT_FLOAT: {
+        int64_t bits = 0;
+        if (v.f == floor(v.f) && fabs(v.f) < 9e18) return (int64_t)v.f; /* equal numbers have one */
+        memcpy(&bits, &v.f, sizeof v.f);
+        return bits;
+    }
+    case SCRIPT_DEVICE: return v.device.type * 256 + v.device.index;
+    case SCRIPT_TENSOR: return (int64_t)(intptr_t)v.t;
+    case SCRIPT_TEXT:
+        for (size_t i = 0; i < v.box->n; ++i) h = (h ^ (unsigned char)v.box->text[i]) * 1099511628211u;
+        return (int64_t)h;
+    case SCRIPT_TUPLE:
+        for (size_t i = 0; depth && i < v.box->n && !rush_failed(); ++i) h = (h ^ (uint64_t)hash_of(v.box->item[i], depth - 1)) * 1099511628211u;
+        return (int64_t)h;
+    default: return rush_fail(RUSH_TYPE_ERROR, "unhashable type: '%s'", v.kind == SCRIPT_LIST ? "list" : v.kind == SCRIPT_DICT ? "dict" : rush_script_kind_name(v));
+    }
+}
+
+FUNCTION(hash)
+{
+    if (c->n != 1) NOT_MINE;
+    const int64_t h = hash_of(c->in[0], 50);
+    return rush_failed() ? -1 : give_int(out, h);
+}
+
 /* ---- lists and dictionaries ---- */
 
 FUNCTION(length)
@@ -490,7 +521,7 @@ FUNCTION(pop)
     if (!has(c, 0, SCRIPT_LIST)) NOT_MINE;
     script_box *b = c->in[0].box;
     int64_t at = from_end(c->n > 1 ? c->in[1].i : -1, b->n);
-    RUSH_CHECK(at >= 0 && at < (int64_t)b->n, RUSH_INDEX_ERROR, b->n ? "pop index out of range" : "pop from empty list");
+    RUSH_CHECK(at >= 0 && at < (int64_t)b->n, RUSH_INDEX_ERROR, b->n || c->n > 1 ? "list index out of range" : "pop from empty list");
     *out = rush_script_keep(b->item[at]);
     return rush_script_remove(b, (size_t)at, 1), 0;
 }
@@ -558,6 +589,10 @@ static int is_less(script_value a, script_value b)
 {
     script_value v;
     int order, r = rush_script_special(a, "__lt__", 1, &b, &v);
+    if (a.kind == SCRIPT_TENSOR && b.kind == SCRIPT_TENSOR) {
+        script_call both = {.name = "lt", .n = 2, .in = (script_value[]){a, b}};
+        r = rush_script_run_op(rush_op_find("lt"), &both, &v);
+    }
     if (r == SCRIPT_NOT_MINE) return rush_script_order(a, b, &order) ? -1 : order == -1;
     if (r) return -1;
     r = rush_script_truth(v);
@@ -595,24 +630,36 @@ FUNCTION(sort)
     return failed ? (rush_script_drop(v), -1) : give(out, v);
 }
 
+/* Where a value is in a list; -1 and no error: nowhere. */
+static int64_t place_of(const script_box *list, script_value v)
+{
+    for (size_t i = 0; i < list->n; ++i) {
+        int same = rush_script_same(list->item[i], v);
+        if (same) return same < 0 ? -1 : (int64_t)i;
+    }
+    return -1;
+}
+
 FUNCTION(index_of)
 {
     if (has(c, 0, SCRIPT_DEVICE)) return c->in[0].device.index < 0 ? nothing(out) : give_int(out, c->in[0].device.index);
     if (has(c, 0, SCRIPT_TEXT)) return rush_script_text_method("index")(c, out);
     if (!has(c, 0, SCRIPT_LIST) || c->n != 2) NOT_MINE;
-    for (size_t i = 0; i < c->in[0].box->n; ++i) {
-        int same = rush_script_same(c->in[0].box->item[i], c->in[1]);
-        if (same) return same < 0 ? -1 : give_int(out, (int64_t)i);
-    }
-    return rush_fail(RUSH_VALUE_ERROR, "the value is not in the list");
+    const int64_t at = place_of(c->in[0].box, c->in[1]);
+    if (at >= 0 || rush_failed()) return at < 0 ? -1 : give_int(out, at);
+    script_value text = rush_script_print(c->in[1], false);
+    if (text.kind == SCRIPT_UNSET) return -1;
+    rush_fail(RUSH_VALUE_ERROR, "'%.200s' is not in list", text.box->text);
+    return rush_script_drop(text), -1;
 }
 
 FUNCTION(remove_item)
 {
-    script_value at = script_of_int(0);
-    int r = index_of(c, &at);
-    if (!r) rush_script_remove(c->in[0].box, (size_t)at.i, 1);
-    return r ? r : nothing(out);
+    if (!has(c, 0, SCRIPT_LIST) || c->n != 2) NOT_MINE;
+    const int64_t at = place_of(c->in[0].box, c->in[1]);
+    if (at < 0) return rush_failed() ? -1 : rush_fail(RUSH_VALUE_ERROR, "list.remove(x): x not in list");
+    rush_script_remove(c->in[0].box, (size_t)at, 1);
+    return nothing(out);
 }
 
 FUNCTION(count)
@@ -688,30 +735,51 @@ FUNCTION(popitem)
     return rush_script_remove(d, d->n - 2, 2), 0;
 }
 
+static int dict_of_pairs(const script_box *pairs, script_value *out)
+{
+    for (size_t i = 0; i < pairs->n; ++i) {
+        script_value pair = pairs->item[i];
+        RUSH_CHECK(pair.kind == SCRIPT_TUPLE && pair.box->n == 2, RUSH_TYPE_ERROR, "a dictionary is made of what is no pairs");
+        if (rush_script_dict_set(out->box, pair.box->item[0], pair.box->item[1])) return -1;
+    }
+    return 0;
+}
+
 FUNCTION(to_dict)
 {
-    if (!c->n) return give(out, rush_script_dict());
-    if (has(c, 0, SCRIPT_DICT)) return copy(c, out);
-    if (!has(c, 0, SCRIPT_LIST)) NOT_MINE;
-    *out = rush_script_dict();
-    for (size_t i = 0; out->kind != SCRIPT_UNSET && i < c->in[0].box->n; ++i) {
-        script_value pair = c->in[0].box->item[i];
-        if (pair.kind != SCRIPT_TUPLE || pair.box->n != 2 || rush_script_dict_set(out->box, pair.box->item[0], pair.box->item[1]))
-            return rush_script_drop(*out), rush_failed() ? -1 : rush_fail(RUSH_TYPE_ERROR, "a dictionary is made of what is no pairs");
+    const bool from = c->n && !(c->names && c->names[0]);
+    if (from && !has(c, 0, SCRIPT_DICT) && !has(c, 0, SCRIPT_LIST)) NOT_MINE;
+    if (from && has(c, 0, SCRIPT_DICT)) {
+        if (copy(c, out)) return -1;
+    } else *out = rush_script_dict();
+    int failed = out->kind == SCRIPT_UNSET;
+    if (!failed && has(c, 0, SCRIPT_LIST) && from) failed = dict_of_pairs(c->in[0].box, out);
+    for (int k = from; !failed && k < c->n; ++k) {
+        const char *name = c->names ? c->names[k] : NULL;
+        if (!name) failed = rush_fail(RUSH_TYPE_ERROR, "dict expected at most 1 argument, got %d", c->n);
+        script_value key = failed ? SCRIPT_NOTHING : rush_script_text(name, strlen(name));
+        failed = failed || key.kind == SCRIPT_UNSET || rush_script_dict_set(out->box, key, c->in[k]);
+        rush_script_drop(key);
     }
-    return out->kind == SCRIPT_UNSET ? -1 : 0;
+    return failed ? (rush_script_drop(*out), -1) : 0;
 }
 
 FUNCTION(set_item) { return c->n != 3 ? SCRIPT_NOT_MINE : rush_script_index_set(c->in[0], c->in[1], c->in[2]) ? -1 : nothing(out); }
 FUNCTION(get_item) { return c->n != 2 ? SCRIPT_NOT_MINE : rush_script_index(c->in[0], c->in[1], out); }
 
+/* slice(start, stop, step) as Python makes one; of a list or text the items that it says, as files have it. */
 FUNCTION(slice)
 {
-    if (!has(c, 0, SCRIPT_LIST) && !has(c, 0, SCRIPT_TEXT) && !has(c, 0, SCRIPT_TUPLE)) NOT_MINE;
+    const bool of = has(c, 0, SCRIPT_LIST) || has(c, 0, SCRIPT_TEXT) || has(c, 0, SCRIPT_TUPLE), made = has(c, 0, SCRIPT_INT) || has(c, 0, SCRIPT_NONE);
+    if (!of && !made) NOT_MINE;
     script_value parts[3] = {SCRIPT_NOTHING, SCRIPT_NOTHING, SCRIPT_NOTHING};
-    for (int k = 1; k < c->n && k < 4; ++k) parts[k - 1] = c->in[k];
+    RUSH_CHECK(!c->names && c->n <= 3 + of, RUSH_RUNTIME_ERROR, c->names ? "Slice does not accept any keyword arguments" : "slice expected at most 3 arguments, got %d", c->n);
+    if (made && c->n == 1) parts[1] = c->in[0];
+    else
+        for (int k = of; k < c->n; ++k) parts[k - of] = c->in[k];
     script_value at = rush_script_list(SCRIPT_SLICE, 3, parts);
     if (at.kind == SCRIPT_UNSET) return -1;
+    if (made) return give(out, at);
     int failed = rush_script_index(c->in[0], at, out);
     rush_script_drop(at);
     return failed;
@@ -1145,7 +1213,7 @@ static const struct { const char *name; script_builtin f; } table[] = {
     {"int", to_int}, {"Int", to_int}, {"IntImplicit", to_int}, {"float", to_float}, {"Float", to_float}, {"FloatImplicit", to_float}, {"bool", to_bool}, {"Bool", to_bool}, {"complex", to_complex},
     {"Complex", to_complex}, {"str", to_text}, {"Scalar", item}, {"ScalarImplicit", item}, {"item", item}, {"NumToTensor", number_to_tensor}, {"scalar_tensor", number_to_tensor},
     {"unchecked_unwrap_optional", unwrap}, {"_unwrap_optional", unwrap}, {"wait", same_value}, {"data", same_value},
-    {"ord", ordinal}, {"chr", letter}, {"hex", digits}, {"oct", digits}, {"bin", digits},
+    {"hash", hash}, {"ord", ordinal}, {"chr", letter}, {"hex", digits}, {"oct", digits}, {"bin", digits},
     {"len", length}, {"append", append}, {"extend", extend}, {"insert", insert}, {"pop", pop}, {"Delete", delete_item}, {"_delete", delete_item}, {"clear", clear}, {"copy", copy}, {"list", to_list},
     {"tuple", to_tuple}, {"reverse", reversed}, {"reversed", reversed}, {"sort", sort}, {"sorted", sort}, {"index", index_of}, {"remove", remove_item}, {"count", count},
     {"__contains__", contains}, {"__is__", identical}, {"__isnot__", identical}, {"keys", dict_part}, {"values", dict_part}, {"items", dict_part}, {"get", get}, {"setdefault", get},

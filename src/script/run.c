@@ -505,7 +505,7 @@ static int store_items(frame *f, const script_node *to, script_value v)
     for (uint32_t i = 0; i < to->n; ++i)
         if (to->kid[i]->op == SCRIPT_N_STAR) star = i;
     int failed = 0;
-    if (star < to->n ? n + 1 < to->n : n != to->n) failed = rush_fail(RUSH_VALUE_ERROR, "%zu values cannot be taken apart into %u", n, (unsigned)to->n);
+    if (star < to->n ? n + 1 < to->n : n != to->n) failed = rush_fail(RUSH_VALUE_ERROR, "Expected %u elements in a list but found %zu", (unsigned)to->n, n);
     if (star < to->n) more = n + 1 - to->n;
     for (uint32_t i = 0; i < to->n && !failed; ++i) {
         if (i == star) {

@@ -3,14 +3,15 @@
 
 #include <stdio.h>
 
+static const struct { const char *name; uint8_t kind; } kinds[] = {
+    {"int", SCRIPT_INT}, {"float", SCRIPT_FLOAT}, {"bool", SCRIPT_BOOL}, {"str", SCRIPT_TEXT}, {"complex", SCRIPT_COMPLEX}, {"Tensor", SCRIPT_TENSOR}, {"torch.Tensor", SCRIPT_TENSOR},
+    {"NoneType", SCRIPT_NONE}, {"None", SCRIPT_NONE}, {"List", SCRIPT_LIST}, {"list", SCRIPT_LIST}, {"Tuple", SCRIPT_TUPLE}, {"tuple", SCRIPT_TUPLE}, {"Dict", SCRIPT_DICT},
+    {"dict", SCRIPT_DICT}, {"Device", SCRIPT_DEVICE}, {"torch.device", SCRIPT_DEVICE}};
+
 static bool is_named_type(script_value v, const char *t, const script_unit *u)
 {
-    static const struct { const char *name; uint8_t kind; } table[] = {
-        {"int", SCRIPT_INT}, {"float", SCRIPT_FLOAT}, {"bool", SCRIPT_BOOL}, {"str", SCRIPT_TEXT}, {"complex", SCRIPT_COMPLEX}, {"Tensor", SCRIPT_TENSOR}, {"torch.Tensor", SCRIPT_TENSOR},
-        {"NoneType", SCRIPT_NONE}, {"None", SCRIPT_NONE}, {"List", SCRIPT_LIST}, {"list", SCRIPT_LIST}, {"Tuple", SCRIPT_TUPLE}, {"tuple", SCRIPT_TUPLE}, {"Dict", SCRIPT_DICT},
-        {"dict", SCRIPT_DICT}, {"Device", SCRIPT_DEVICE}, {"torch.device", SCRIPT_DEVICE}};
-    for (size_t i = 0; i < RUSH_COUNT(table); ++i)
-        if (!strcmp(table[i].name, t)) return v.kind == table[i].kind;
+    for (size_t i = 0; i < RUSH_COUNT(kinds); ++i)
+        if (!strcmp(kinds[i].name, t)) return v.kind == kinds[i].kind;
     if (!strcmp(t, "Any")) return true;
     if (!strcmp(t, "number") || !strcmp(t, "Scalar")) return script_is_number(v);
     const script_class *c = rush_script_class_find(u, t);
@@ -130,6 +131,25 @@ static bool fit_name(const script_unit *u, const char *name, script_value *v)
     return true;
 }
 
+/* Whether values tell if they are of a type: not of enumerations, nor of what the program doesn't have. */
+static bool is_told(const script_unit *u, const script_node *t)
+{
+    char room[512];
+    const char *name = type_name(t->op == SCRIPT_N_INDEX ? t->kid[0] : t, room, sizeof room);
+    for (size_t i = 0; i < RUSH_COUNT(kinds); ++i)
+        if (!strcmp(kinds[i].name, name)) return true;
+    const script_class *c = rush_script_class_find(u, name);
+    return !strcmp(name, "Optional") || !strcmp(name, "Union") || (c && !c->is_enum && !c->is_interface);
+}
+
+static bool fit_one(const script_unit *u, const script_node *of, script_value v)
+{
+    if (of->op != SCRIPT_N_TUPLE) return rush_script_is_type(v, of, u) || !is_told(u, of);
+    for (uint32_t i = 0; i < of->n; ++i)
+        if (fit_one(u, of->kid[i], v)) return true;
+    return false;
+}
+
 /* Whether a value may be given where the type is said; it becomes of that type, its items in their places. */
 static bool fit(const script_unit *u, const script_node *t, script_value *v)
 {
@@ -138,7 +158,7 @@ static bool fit(const script_unit *u, const script_node *t, script_value *v)
     const char *of = type_name(t->kid[0], room, sizeof room);
     const script_node *inner = t->kid[1];
     if (!strcmp(of, "Optional")) return v->kind == SCRIPT_NONE || fit(u, inner, v);
-    if (!strcmp(of, "Union")) return rush_script_is_type(*v, inner, u);
+    if (!strcmp(of, "Union")) return fit_one(u, inner, *v);
     const bool list = !strcmp(of, "List"), tuple = !strcmp(of, "Tuple"), several = inner->op == SCRIPT_N_TUPLE;
     if (!strcmp(of, "Dict")) {
         if (v->kind != SCRIPT_DICT) return false;

@@ -195,6 +195,14 @@ int rush_script_same(script_value a, script_value b)
             if (same != 1) return same;
         }
         return 1;
+    case SCRIPT_OBJECT: {
+        script_value own;
+        int r = rush_script_special(a, "__eq__", 1, &b, &own);
+        if (r == SCRIPT_NOT_MINE) return a.box == b.box;
+        if (r) return -1;
+        r = rush_script_truth(own);
+        return rush_script_drop(own), r;
+    }
     case SCRIPT_FUNCTION: return a.call == b.call;
     default: return script_is_boxed(a) && a.box == b.box;
     }

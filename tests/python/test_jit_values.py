@@ -1,5 +1,7 @@
 """What programs do with texts and objects, and what they take from callers: as Python does, and where its types are weaker, as PyTorch."""
-from typing import NamedTuple
+import dataclasses
+import warnings
+from typing import List, NamedTuple, Optional
 
 import pytest
 import rushlight as torch
@@ -150,3 +152,139 @@ def test_named_tuples_are_made_of_others_and_what_has_no_annotation_is_a_tensor(
             pair(wrong, x)
     with pytest.raises(RuntimeError, match="Expected a value of type 'Tensor \\(inferred\\)' for argument 'y' but instead found type 'int'.\nInferred 'y' to be of type 'Tensor'"):
         pair((1, 2.0), 3)
+
+
+@torch.jit.script
+@dataclasses.dataclass(order=True)
+class Point:
+    x: float
+    y: float = 2.0
+    scale: dataclasses.InitVar[int] = 1
+    norm: Optional[float] = dataclasses.field(default=None, compare=False)
+    far: bool = dataclasses.field(default=False, init=False)
+
+    def __post_init__(self, scale: int):
+        self.norm = (self.x * self.x + self.y * self.y) ** 0.5 * scale
+        self.far = self.x > 10.0
+
+
+def _points(x: float):
+    p, q = Point(x), Point(y=x, x=1.0, scale=3)
+    return p.x, p.y, p.norm, p.far, q.norm, Point(11.0).far, p == Point(x, 2.0, 5), p != Point(x), p < q, p <= q, p > q, p >= q, Point(x, 1.0) < Point(x, 2.0), [p].index(Point(x))
+
+
+def test_dataclasses_have_what_python_writes_for_them():
+    for x in (0.5, 1.0, 1.5):
+        assert torch.jit.script(_points)(x) == pytest.approx(_points(x))
+    with pytest.raises(NotImplementedError, match="Default factory initializers are not supported"):
+        torch.jit.script(dataclasses.make_dataclass("Listed", [("items", list, dataclasses.field(default_factory=list))]))
+
+
+class Named(NamedTuple):
+    n: "int"
+    items: "Optional[List[float]]" = None
+
+
+def _items(of: Named, x: List[int]):
+    part = slice(1, 3)
+    return of.n, of.items, x[part], x[slice(2)], x[slice(None, None, -1)], hash("a") == hash("a"), hash((1, "b")) == hash((1, "b")), hash(2.0) == hash(2)
+
+
+def test_slices_are_values_and_ranges_lists():
+    of = Named(1, [2.0])
+    assert torch.jit.script(_items)(of, range(5)) == _items(of, list(range(5)))
+
+
+def _increased(n: int) -> int:
+    return n + 1
+
+
+def test_texts_of_programs_use_names_of_the_caller_and_types_of_comments():
+    class Held:
+        def __init__(self, n: int):
+            self.n = n
+
+    unit = torch.jit.CompilationUnit("""
+        def f(n):
+            # type: (int) -> int
+            return _increased(n) + Held(n).n
+        def g(of,  # type: Dict[str, int]
+              key="b"):
+            return of["a"]
+        def h(of, key):
+            # type: (Dict[str, int], str)
+            return f(of[key]), annotate(List[int], [])
+    """)
+    assert Held(1).n == 1 and unit.f(3) == 7 and unit.g({"a": 2}) == 2 and unit.h({"a": 2}, "a") == (5, [])
+    with pytest.raises(RuntimeError, match="undefined value nothing"):
+        torch.jit.CompilationUnit("def f(x):\n  return nothing(x)")
+
+
+def test_dictionaries_are_made_of_keywords_and_errors_are_pythons():
+    unit = torch.jit.CompilationUnit("def f(n: int):\n  return dict(a=n), dict([('a', 1)], b=n), dict({'a': 1}, a=n)\n")
+    assert unit.f(3) == ({"a": 3}, {"a": 1, "b": 3}, {"a": 3})
+    for text, why in [("x.index(5)", "'5' is not in list"), ("x.remove(5)", "x not in list"), ("x.pop(7)", "list index out of range"), ("[0].pop(3)", "list index out of range"),
+                      ("sorted([x, None])", "cannot be put in order"), ("slice(1, stop=2)", "Slice does not accept any keyword arguments"), ("hash([x])", "unhashable type: 'list'")]:
+        with pytest.raises(RuntimeError, match=why):
+            torch.jit.CompilationUnit(f"def f(x: List[int]):\n  return {text}").f([1, 2])
+    with pytest.raises(RuntimeError, match="Expected 3 elements in a list but found 2"):
+        torch.jit.CompilationUnit("def f(x: List[int]):\n  a, b, c = x\n  return a").f([1, 2])
+    three = [torch.tensor(n) for n in (3, 1, 2)]
+    assert torch.jit.CompilationUnit("def f(x: List[Tensor]):\n  x.sort(reverse=True)\n  return x, sorted(x)").f(three) == ([3, 2, 1], [1, 2, 3])
+
+
+class Weighted(torch.nn.Module):
+    def __init__(self, w):
+        super().__init__()
+        self.w = torch.nn.Parameter(w)
+
+    def forward(self, a, b, c):
+        return (a - b) * c + self.w
+
+
+def test_what_is_given_twice_stays_apart_in_a_trace():
+    x, y, z = torch.ones(2), torch.full((2,), 3.0), torch.full((2,), 5.0)
+    m = Weighted(torch.zeros(2))
+    for made in (torch.jit.trace(m, (x, x, x)), torch.jit.trace(m, (m.w, x, x)), torch.jit.trace(m, example_kwarg_inputs={"a": x, "b": x, "c": x})):
+        assert made(a=x, b=y, c=z).tolist() == m(x, y, z).tolist() == [-10.0, -10.0]
+    assert torch.jit.trace(lambda d: d[0]["x"] - d[1]["x"], (({"x": x}, {"x": x}),))(({"x": y}, {"x": x})).tolist() == [2.0, 2.0]
+    graph, _ = torch.jit._get_trace_graph(m, (x, x, x))
+    assert "aten::sub(%0, %1" in str(graph)
+
+
+def test_a_trace_has_no_constants_that_require_gradients():
+    w = torch.ones(2, requires_grad=True)
+    for held in (w, w * 2):
+        with pytest.raises(RuntimeError, match="Cannot insert a Tensor that requires grad as a constant"):
+            torch.jit.trace(lambda x, held=held: x + held, torch.ones(2))
+
+
+def _negated(x):
+    for _ in range(x.size(0)):
+        x = torch.neg(x)
+    return x
+
+
+def test_traces_are_checked_with_other_inputs():
+    kept = []
+
+    def remembers(x):
+        kept.append(torch.neg(x))
+        return x + kept[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for f, rows in ((_negated, 4), (remembers, 3)):
+            with pytest.raises(torch.jit.TracingCheckError, match="Graphs differed across invocations!"):
+                torch.jit.trace(f, torch.ones(3, 4), check_inputs=[torch.ones(rows, 4)])
+    with pytest.warns(torch.jit.TracerWarning, match="Trace had nondeterministic nodes. Did you forget call .eval"):
+        torch.jit.trace(torch.nn.Dropout(0.5), torch.ones(20, 20))
+    with pytest.warns(torch.jit.TracerWarning, match="Output nr 2. of the traced function does not match the corresponding output of the Python function"):
+        torch.jit.trace(lambda x: (x, x * len(kept.append(1) or kept)), torch.ones(2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", torch.jit.TracerWarning)
+        assert torch.jit.trace(lambda x: x.add_(1) * 2, torch.ones(2))(torch.zeros(2)).tolist() == [2.0, 2.0]
+
+
+def test_a_program_is_not_saved_where_there_is_no_folder(tmp_path):
+    with pytest.raises(RuntimeError, match="Parent directory .*nowhere does not exist"):
+        torch.jit.trace(torch.neg, torch.ones(1)).save(tmp_path / "nowhere" / "net.pt")

@@ -1,10 +1,13 @@
 """torch.jit: programs that load, script, trace and CompilationUnit make (_loaded.py, _compile.py, _recorder.py); src/script runs them."""
 import contextlib
 import copy
+import difflib
 import functools
 import inspect
 import io
+import os
 import re
+import sys
 import textwrap
 import typing
 import warnings
@@ -167,13 +170,20 @@ class CompilationUnit:
     def __init__(self, lang=None, _frames_up=0):
         self._functions = {}
         if lang is not None:
-            self.define(lang)
+            self.define(lang, _frames_up=_frames_up + 1)
 
     def define(self, lang, rcb=None, _frames_up=0):
-        """Adds the functions of a text, which may call each other by their bare names."""
-        text = textwrap.dedent(lang)
+        """Adds the functions of a text, which may call each other by their bare names, and use names of the caller."""
+        from . import _program
+        text = frontend.annotated(textwrap.dedent(lang))
         sources = [("__torch__", text, "a text of CompilationUnit")]
-        unit = torch._C._ScriptUnit(sources)
+        try:
+            unit = torch._C._ScriptUnit(sources)
+        except NotImplementedError:
+            caller = sys._getframe(1 + _frames_up)
+            for name, fn in frontend.functions_of(text, {"annotate": annotate, **caller.f_globals, **caller.f_locals}).items():
+                self._functions[name] = _program.script_function(fn)
+            return
         for path in unit.names():
             self._functions[path.rsplit(".", 1)[-1]] = ScriptFunction(unit, path, sources, ())
 
@@ -300,23 +310,48 @@ def _traced(func, inputs, check_trace, check_inputs, tolerance, strict):
             both = [(args, kwargs)] if not check_inputs else [(_arguments(x), {}) for x in check_inputs] if name == "forward" and not _builtin_isinstance(check_inputs, dict) else []
             for given, named in both:
                 _check(func, made, name, given, named, tolerance)
+                if check_inputs:
+                    _check_again(func, made, name, given, named)
     return made
 
 
 def _check(func, made, name, args, kwargs, tolerance):
+    """Warns where the program does not compute what Python does."""
     module = _builtin_isinstance(func, torch.nn.Module)
     state = _recorder.State([func] if module else [])
+    results = []
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        want = (getattr(func, name) if module else func)(*args, **kwargs)
-        state.restore()
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        got = (getattr(made, name) if module else made)(*args, **kwargs)
-        state.restore()
-    a, b = [[t for t in torch.utils._pytree.tree_leaves(x) if _builtin_isinstance(t, torch.Tensor)] for x in (want, got)]
-    if len(a) != len(b) or not all(x.shape == y.shape and torch.allclose(x.double() if not x.is_complex() else x, y.double() if not y.is_complex() else y, rtol=tolerance, atol=tolerance, equal_nan=True)
-                                   for x, y in zip(a, b)):
-        warnings.warn("Output of the traced function does not match the corresponding output of the Python function: it draws random numbers, or is not the same at each call",
-                      TracerWarning, stacklevel=4)
+        seed = torch.get_rng_state()
+        for run in (func, made):
+            given, named = torch.utils._pytree.tree_map_only(torch.Tensor, torch.clone, (args, kwargs))
+            result = (getattr(run, name) if module else run)(*given, **named)
+            results.append([t for t in torch.utils._pytree.tree_leaves(result) if _builtin_isinstance(t, torch.Tensor)])
+            state.restore()
+            if run is func and not torch.equal(seed, torch.get_rng_state()):
+                warnings.warn("Trace had nondeterministic nodes. Did you forget call .eval() on your model?\nThis may cause errors in trace checking. "
+                              "To disable trace checking, pass check_trace=False to torch.jit.trace()", TracerWarning, stacklevel=4)
+    for i, (want, got) in enumerate(zip(*results)):
+        want, got = (t if t.is_complex() else t.double() for t in (want, got))
+        try:
+            torch.testing.assert_close(got, want, rtol=tolerance, atol=tolerance, equal_nan=True)
+        except AssertionError as why:
+            warnings.warn(f"Output nr {i + 1}. of the traced function does not match the corresponding output of the Python function. Detailed error:\n{why}", TracerWarning, stacklevel=4)
+
+
+def _check_again(func, made, name, args, kwargs):
+    """An error where another trace, with these inputs, is not the same program."""
+    if _builtin_isinstance(func, torch.nn.Module):
+        other = _recorder.trace_methods(func, {name: (args, kwargs)})
+        texts = [m._c.code(name) for m in (made, other)]
+    else:
+        other = _recorder.trace_function(func, args, kwargs, ScriptFunction)
+        texts = [made.code, other.code]
+    if texts[0] != texts[1]:
+        lines = difflib.ndiff(*(text.splitlines(True) for text in texts))
+        raise TracingCheckError("Tracing failed sanity checks!\nERROR: Graphs differed across invocations!\n\tGraph diff:\n" + textwrap.indent("".join(lines), "\t\t"))
+    if not all(map(torch.equal, made.__dict__["_sources"][1], other.__dict__["_sources"][1])):
+        raise TracingCheckError("Tracing failed sanity checks!\nERROR: Tensor-valued Constant nodes differed in value across invocations. "
+                                "This often indicates that the tracer has encountered untraceable code.")
 
 
 def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5, strict=True, _force_outplace=False,
@@ -419,6 +454,8 @@ def save(m, f, _extra_files=None):
     if hasattr(f, "write"):
         f.write(content)
     else:
+        if not os.path.isdir(parent := os.path.dirname(os.path.abspath(f))):
+            raise RuntimeError(f"Parent directory {parent} does not exist.")
         with open(f, "wb") as to:
             to.write(content)
 

@@ -1,12 +1,13 @@
 """Classes of the program: those that a program makes objects of, and modules with the methods that are reached."""
 import ast
+import dataclasses
 import inspect
 import typing
 
 import rushlight as torch
 
 from .. import _jit_internal
-from . import _state, _types
+from . import _dataclasses, _state, _types
 from ._compile import Compiler, Const, Method, Py, is_constant, is_own, plain
 from .frontend import NotSupportedError, Source
 
@@ -14,6 +15,8 @@ from .frontend import NotSupportedError, Source
 def note(cls):
     """Keeps the methods that a class has when torch.jit.script gets it: what it is given later stays in Python."""
     if "_scripted_members" not in vars(cls):
+        if dataclasses.is_dataclass(cls):
+            _dataclasses.refuse_factories(cls)
         cls._scripted_members = dict(vars(cls))
         _state._add_script_class(cls, cls)
 
@@ -24,7 +27,7 @@ class Class:
 
     def __init__(self, program, cls):
         self.program, self.python, self.module = program, cls, cls
-        self.fields = {n: _types.text(t, program.class_) for n, t in inspect.get_annotations(cls, eval_str=True).items()}
+        self.fields = {n: _types.text(t, program.class_) for n, t in inspect.get_annotations(cls, eval_str=True).items() if not isinstance(t, dataclasses.InitVar)}
 
     def attribute(self, of, name):
         held = inspect.getattr_static(self.python, name, None)
@@ -42,6 +45,9 @@ class Class:
         lines = [f"class {cls.__name__}:"]
         for name, held in self.functions(vars(cls).get("_scripted_members", vars(cls))):
             if not inspect.isfunction(held) or name.startswith("__annotate") or getattr(held, "_torchscript_modifier", None) in (_jit_internal.FunctionModifiers.IGNORE, _jit_internal.FunctionModifiers.UNUSED):
+                continue
+            held = _dataclasses.written(cls, name, held)
+            if held is None:
                 continue
             compiler = Compiler(self.program, Source(held), held, self)
             text = compiler.text(name)

@@ -20,7 +20,7 @@ from rushlight import _C
 
 from .. import _jit_internal
 from . import _types
-from .frontend import NotSupportedError, Range, Source
+from .frontend import NotSupportedError, Range, Source, types_of_comment
 
 
 class Const:
@@ -80,7 +80,7 @@ class Items:
 
 
 _NUMBERS = (bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
-_BUILTINS = {len, range, print, min, max, abs, sum, any, all, sorted, zip, enumerate, reversed, list, tuple, dict, int, float, bool, str, complex, round, divmod, ord, chr, hex, oct, bin, isinstance, id, hash}
+_BUILTINS = {len, range, slice, print, min, max, abs, sum, any, all, sorted, zip, enumerate, reversed, list, tuple, dict, int, float, bool, str, complex, round, divmod, ord, chr, hex, oct, bin, isinstance, id, hash}
 _LISTED = {"einsum": 1, "meshgrid": 0, "broadcast_tensors": 0, "block_diag": 0, "cartesian_prod": 0, "chain_matmul": 0}
 _CASTS = {"bool": torch.bool, "byte": torch.uint8, "char": torch.int8, "short": torch.int16, "int": torch.int32, "long": torch.int64, "half": torch.float16,
           "bfloat16": torch.bfloat16, "float": torch.float32, "double": torch.float64, "cfloat": torch.complex64, "cdouble": torch.complex128}  # methods of tensors
@@ -891,10 +891,8 @@ class Compiler:
         """Types that comments give: ([of the arguments], result), or of single arguments."""
         single = {}
         for line, text in self.source.type_comments():
-            if text.startswith("(") and "->" in text:
-                left, _, right = text.rpartition("->")
-                kinds = ast.parse(left.strip(), mode="eval").body
-                return (kinds.elts if isinstance(kinds, ast.Tuple) else [kinds] if left.strip() != "()" else []), ast.parse(right.strip(), mode="eval").body, {}
+            if text.startswith("("):
+                return *types_of_comment(text), {}
             name = line.split("#")[0].strip().rstrip(",").split("=")[0].strip().removeprefix("def").split("(")[-1].strip()
             single[name] = ast.parse(text, mode="eval").body
         return None, None, single

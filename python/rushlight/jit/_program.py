@@ -5,6 +5,7 @@ or a full path (__torch__.a.b). So src/script runs them, and an archive of them 
 """
 import inspect
 import re
+import typing
 
 import rushlight as torch
 from rushlight import _C
@@ -77,7 +78,7 @@ class Program:
         return self.classes[cls]
 
     def named_tuple(self, cls):
-        hints = inspect.get_annotations(cls, eval_str=True)
+        hints = typing.get_type_hints(cls)
         lines = [f"class {cls.__name__}(NamedTuple):"]
         for name in cls._fields:
             value = f" = {cls._field_defaults[name]!r}" if isinstance(cls._field_defaults.get(name, ...), (int, float, str, bool, type(None))) else ""

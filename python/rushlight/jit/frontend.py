@@ -1,6 +1,8 @@
 """Source of what is scripted, and errors that show it: the line, marked below, and those around it."""
+import __future__
 import ast
 import inspect
+import linecache
 import textwrap
 
 
@@ -90,6 +92,44 @@ class Source:
             if mark and not rest.strip().startswith("ignore"):
                 out.append((line, rest.strip()))
         return out
+
+
+def types_of_comment(text):
+    """Of "(int, Tensor) -> int": the types of the arguments and of the result, or None where the arrow is left out."""
+    left, arrow, right = text.rpartition("->") if "->" in text else (text, "", "")
+    kinds = ast.parse(left.strip(), mode="eval").body
+    return kinds.elts if isinstance(kinds, ast.Tuple) else [kinds], ast.parse(right.strip(), mode="eval").body if arrow else None
+
+
+class _Annotated(ast.NodeTransformer):
+    """Types that comments give, as annotations."""
+
+    def visit_FunctionDef(self, node):
+        args = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        if node.type_comment:
+            kinds, node.returns = types_of_comment(node.type_comment)
+            for arg, kind in zip(args[len(args) - len(kinds):], kinds):
+                arg.annotation = kind
+        for arg in args:
+            if arg.type_comment:
+                arg.annotation, arg.type_comment = ast.parse(arg.type_comment, mode="eval").body, None
+        node.type_comment = None
+        return self.generic_visit(node)
+
+
+def annotated(text):
+    """A text whose types stand in annotations alone."""
+    if "# type:" not in text:
+        return text
+    return ast.unparse(ast.fix_missing_locations(_Annotated().visit(ast.parse(text, type_comments=True)))) + "\n"
+
+
+def functions_of(text, names):
+    """The functions of a text by their names, which may use `names`."""
+    file = f"<functions of CompilationUnit {len(linecache.cache)}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+    exec(compile(text, file, "exec", __future__.annotations.compiler_flag), names)
+    return {node.name: names[node.name] for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
 
 
 def get_jit_def(fn, def_name=None, self_name=None, is_classmethod=False):
