@@ -1,5 +1,6 @@
 """What programs do with texts and objects, and what they take from callers: as Python does, and where its types are weaker, as PyTorch."""
 import dataclasses
+import io
 import warnings
 from typing import List, NamedTuple, Optional
 
@@ -288,3 +289,66 @@ def test_traces_are_checked_with_other_inputs():
 def test_a_program_is_not_saved_where_there_is_no_folder(tmp_path):
     with pytest.raises(RuntimeError, match="Parent directory .*nowhere does not exist"):
         torch.jit.trace(torch.neg, torch.ones(1)).save(tmp_path / "nowhere" / "net.pt")
+
+
+class Kept(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.norm, self.k = torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2), 3
+        self.tied = self.linear
+
+    def forward(self, x):
+        return self.norm(self.linear(x)) * self.k + self.tied(x)
+
+    @torch.jit.export
+    def other(self, x):
+        return x + self.k
+
+
+def _saved(program):
+    out = io.BytesIO()
+    program.save(out)
+    out.seek(0)
+    return torch.jit.load(out)
+
+
+def test_a_frozen_module_is_a_copy_of_its_own():
+    net, x = Kept(), torch.randn(3, 2)
+    with pytest.raises(RuntimeError, match="only implemented for modules in eval mode"):
+        torch.jit.freeze(torch.jit.script(net))
+    for program in (torch.jit.script(net.eval()), torch.jit.trace(net, x)):
+        frozen, wanted = torch.jit.freeze(program), net(x).detach()
+        assert len(program.state_dict()) == 9 and not frozen.state_dict() and [name for name, _ in frozen.named_modules()] == [""]
+        assert not any(hasattr(frozen, name) for name in ("linear", "k", "other"))
+        with torch.no_grad():
+            net.linear.weight.zero_()
+        frozen.train().to(torch.float64)
+        for run in (frozen, _saved(frozen)):
+            assert torch.equal(run(x), wanted) and not run(x).requires_grad and not list(run.parameters())
+        assert not torch.equal(program(x), wanted)
+        net.linear.reset_parameters()
+    program = torch.jit.script(net)
+    frozen = torch.jit.optimize_for_inference(program, ["k", "other", "norm.weight"])
+    assert frozen.k == 3 and frozen.other(x).shape == (3, 2) and frozen.norm.weight.tolist() == [1.0, 1.0] and torch.jit.optimize_for_inference(frozen) is frozen
+    with pytest.raises(RuntimeError, match="Unknown name: nowhere"):
+        torch.jit.freeze(program, ["nowhere"])
+
+
+class Older(torch.jit.ScriptModule):
+    def __init__(self):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.ones(2))
+
+    @torch.jit.script_method
+    def forward(self, x):
+        return self.helper(x) + 1
+
+    @torch.jit.script_method
+    def helper(self, x):
+        return x * self.w
+
+
+def test_modules_of_the_older_way_are_saved():
+    net, x = Older(), torch.ones(2)
+    made = _saved(net)
+    assert torch.equal(made(x), net(x)) and torch.equal(made.helper(x), x) and list(made.state_dict()) == ["w"]

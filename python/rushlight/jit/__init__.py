@@ -5,6 +5,7 @@ import difflib
 import functools
 import inspect
 import io
+import operator
 import os
 import re
 import sys
@@ -47,7 +48,10 @@ class _ScriptMeta(type(torch.nn.Module)):
 
 
 class ScriptModule(torch.nn.Module, metaclass=_ScriptMeta):
-    """A module whose code is a program; a class that a user derives from it runs eagerly."""
+    """A module whose code is a program; a class that a user derives from it runs eagerly, and is compiled to be saved."""
+
+    def save(self, f, **kwargs):
+        return save(self, f, **kwargs)
 
 
 class RecursiveScriptModule(ScriptModule):
@@ -132,9 +136,6 @@ class RecursiveScriptModule(ScriptModule):
     def __getitem__(self, key):
         modules = self._children("__getitem__")
         return list(modules.values())[key] if not _builtin_isinstance(key, str) else modules[key]
-
-    def save(self, f, **kwargs):
-        return save(self, f, **kwargs)
 
     def __copy__(self):
         return self.__deepcopy__({})
@@ -272,8 +273,8 @@ def _prepared(module):
 
 
 def script_method(fn):
-    """fn, a method of a ScriptModule."""
-    return fn
+    """fn, a method of a ScriptModule, which its program has."""
+    return export(fn)
 
 
 def script_if_tracing(fn):
@@ -393,14 +394,24 @@ def interface(obj):
 
 
 def freeze(mod, preserved_attrs=None, optimize_numerics=True):
-    """mod itself, which must be in evaluation mode."""
+    """A copy of a program whose weights are its own, for inference: of the module are left its forward and preserved_attrs."""
+    from . import _program
     if mod.training:
         raise RuntimeError("Freezing is currently only implemented for modules in eval mode. Please call .eval() on your module before freezing.")
-    return mod
+    if not _builtin_isinstance(mod, RecursiveScriptModule):
+        return mod  # what stays in Python
+    for name in preserved_attrs or ():
+        try:
+            operator.attrgetter(name)(mod)
+        except AttributeError:
+            raise RuntimeError(f"Unknown name: {name}") from None
+    return _program.frozen(mod, preserved_attrs or ())
 
 
 def optimize_for_inference(mod, other_methods=None):
-    return mod
+    """The module, frozen."""
+    is_frozen = _builtin_isinstance(mod, RecursiveScriptModule) and "training" not in mod._fields
+    return mod if is_frozen else freeze(mod.eval(), other_methods)
 
 
 def run_frozen_optimizations(mod, optimize_numerics=True, preserved_methods=None):
@@ -445,8 +456,10 @@ def last_executed_optimized_graph():
 
 def save(m, f, _extra_files=None):
     """An archive that torch.jit.load reads, here and in PyTorch."""
-    sources = m.__dict__.get("_sources")
-    if sources is None:
+    from . import _program
+    if _builtin_isinstance(m, ScriptModule) and not _builtin_isinstance(m, RecursiveScriptModule):
+        m = _program.script_module(m)
+    if "_sources" not in m.__dict__:
         raise NotImplementedError("torch.jit.save: this module runs in Python and has no program; trace it, or save its state_dict with torch.save")
     if _builtin_isinstance(m, ScriptFunction):
         m = _recorder.function_module(m)

@@ -158,15 +158,31 @@ class Scripted:
         return copied(self.module._c, unit, self.renamed, made)
 
 
-def copied(x, unit, renamed, made):
-    """An object of a program with the same tensors, as an object of another unit."""
+def copied(x, unit, renamed, made, tensor=lambda t: t):
+    """An object of a program with the same tensors, or what `tensor` makes of each, as an object of another unit."""
     if x.id not in made:
         made[x.id] = new = unit.make(renamed(x.type))
         for name, what in x.fields():
             if what != "constant":
                 value = x.get(name)
-                new.set(name, copied(value, unit, renamed, made) if isinstance(value, _C._ScriptObject) else value)
+                new.set(name, copied(value, unit, renamed, made, tensor) if isinstance(value, _C._ScriptObject) else tensor(value) if isinstance(value, torch.Tensor) else value)
     return made[x.id]
+
+
+def frozen(module, kept):
+    """A copy of a module whose tensors are nobody's parameters or buffers, and of which its forward and what is kept can be reached."""
+    sources, constants = module.__dict__["_sources"]
+    sources = [(path, re.sub(r"(__(?:parameters|buffers)__ = )\[[^\]]*\]", r"\1[]", text), file) for path, text, file in sources]
+    unit = _C._ScriptUnit(sources, tuple(constants), module._c.unit.classes)
+    held = {}   # what is shared stays shared
+    root = copied(module._c, unit, lambda path: path, {}, lambda t: held.setdefault(id(t), (t.detach().clone(), t))[0])
+    result = _loaded.programmed(_loaded._module_of(root, {}), sources, constants)
+    names = {name.split(".")[0] for name in kept}
+    for table in (result._modules, result._fields):
+        for name in table.keys() - names:
+            del table[name]
+    result._methods.intersection_update(names | {"forward"})
+    return result
 
 
 def script_function(fn):
