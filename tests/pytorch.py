@@ -23,27 +23,30 @@ import types
 
 # Names that PyTorch's files mention and that are nobody's interface: classes of which nothing is made.
 MENTIONED = {
-    "torch._C": "_jit_clear_class_registry _get_custom_class_python_wrapper _SchemaArgument _SchemaInfo _enter_dual_level _exit_dual_level",
+    "torch._C": "_jit_clear_class_registry _get_custom_class_python_wrapper _SchemaArgument _SchemaInfo _enter_dual_level _exit_dual_level _register_opaque_type",
     "torch._C._functorch": "reshape_dim_into reshape_dim_outof _add_batch_dim _remove_batch_dim current_level dlevel _assert_wrapped_functional _func_decrement_nesting "
                            "_func_increment_nesting _grad_decrement_nesting _grad_increment_nesting _jvp_decrement_nesting _propagate_functional_input_mutation "
                            "_unwrap_functional_tensor _wrap_for_grad _wrap_functional_tensor get_inplace_requires_grad_allowed set_inplace_requires_grad_allowed "
                            "get_single_level_autograd_function_allowed set_single_level_autograd_function_allowed",
     "torch._dynamo.utils": "LazyString clone_input",
-    "torch._export.utils": "_maybe_find_pre_dispatch_tf_mode_for_export",
+    "torch._export.utils": "_is_cia_op _maybe_find_pre_dispatch_tf_mode_for_export",
     "torch._functorch.vmap": "restore_vmap _check_out_dims_is_int_or_int_pytree",
     "torch._guards": "CompileId TracingContext tracing",
     "torch._library.infer_schema": "tuple_to_list",
     "torch.fx.experimental.const_fold": "FoldedGraphModule",
     "torch.fx.tensor_type": "is_consistent is_more_precise",
     "torch._jit_internal": "_get_model_id boolean_dispatched",
+    "torch._ops": "DispatchKey",
     "torch._subclasses": "CrossRefFakeMode",
-    "torch._subclasses.meta_utils": "assert_metadata_eq",
+    "torch._subclasses.functional_tensor": "disable_functional_mode dispatch_functionalize",
+    "torch._subclasses.meta_utils": "assert_metadata_eq is_sparse_any",
     "torch._utils_internal": "log_trace_structured_event log_torchscript_usage",
     "torch.ao.quantization": "quantize_dynamic_jit quantize_jit",
     "torch.autograd": "_calculate_shape",
     "torch.autograd.gradcheck": "_get_numerical_jacobian _iter_tensors",
     "torch.distributions.dirichlet": "_Dirichlet_backward",
-    "torch.fx.operator_schemas": "_normalize_function_or_error",
+    "torch.fx.experimental.proxy_tensor": "_temp_remove_metadata_torch_function_mode _temp_remove_pre_dispatch_torch_function_mode",
+    "torch.fx.operator_schemas": "_normalize_function_or_error _torchscript_type_to_python_type",
     "torch.jit._recursive": "wrap_cpp_module",
     "torch.nested._internal.nested_tensor": "ViewNestedFromBuffer",
     "torch.utils.checkpoint": "_infer_device_type",
@@ -174,6 +177,7 @@ def prepare(torch):
     give("torch._inductor.utils", {"GPU_TYPES": ["cuda", "mps", "xpu", "mtia"]})
     give("torch._utils", {"_is_privateuse1_backend_available": lambda: False})
     give("torch.fx.experimental.symbolic_shapes", {"is_nested_int": lambda size: False})
+    give("torch.fx.experimental.proxy_tensor", {"py_sym_types": (torch.SymInt, torch.SymFloat, torch.SymBool)})
     give("torch.backends", {"python_native": types.SimpleNamespace(available_dsls=[])})
     give("torch", {"_nnpack_available": lambda: False, "_running_with_deploy": lambda: False})
     torch.ops.aten._new_zeros_with_same_feature_meta = mentioned("_new_zeros_with_same_feature_meta")
