@@ -224,6 +224,16 @@ int rush_script_order(script_value a, script_value b, int *order)
         *order = (a.box->n > b.box->n) - (a.box->n < b.box->n);
         return 0;
     }
+    script_value own;
+    const int r = rush_script_special(a, "__lt__", 1, &b, &own);
+    if (r < 0) return -1;
+    if (!r) {
+        const int less = rush_script_truth(own);
+        rush_script_drop(own);
+        if (less) return *order = -1, less < 0 ? -1 : 0;
+        const int same = rush_script_same(a, b);
+        return *order = same != 1, same < 0 ? -1 : 0;
+    }
     return rush_fail(RUSH_TYPE_ERROR, "a %s and a %s cannot be put in order", rush_script_kind_name(a), rush_script_kind_name(b));
 }
 

@@ -352,3 +352,97 @@ def test_modules_of_the_older_way_are_saved():
     net, x = Older(), torch.ones(2)
     made = _saved(net)
     assert torch.equal(made(x), net(x)) and torch.equal(made.helper(x), x) and list(made.state_dict()) == ["w"]
+
+
+class Holding(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.listed = torch.nn.ParameterList([torch.full((1,), float(i)) for i in range(3)])
+        self.named = torch.nn.ParameterDict({"a": torch.ones(1), "b": torch.full((1,), 2.0)})
+        self.act = torch.nn.ReLU()
+        self.acts = torch.nn.ModuleDict({"relu": self.act})
+        self.layers = torch.nn.ModuleList([torch.nn.ReLU(), torch.nn.Tanh()])
+        self.register_buffer("one", torch.ones(1))
+        self.register_buffer("two", torch.full((1,), 2.0))
+        self.v = 3
+
+    @property
+    def twice(self):
+        return self.v
+
+    @twice.setter
+    def twice(self, v: int):
+        self.v = v * 2
+
+    def forward(self, x, many: List[torch.Tensor], n: int):
+        assert self.acts["relu"] is self.act
+        r = x
+        for i, p in enumerate(self.listed):
+            r = r + p * i
+        for k, v in self.named.items():
+            r = r * v + len(k)
+        for k in self.named:
+            r = r + len(k)
+        for v in self.named.values():
+            r = r + v.sum()
+        r = r + self.listed[0] + self.listed[-1] + self.named["a"] * len(self.listed) + len(self.named)
+        if "a" in self.named:
+            r = r + 1
+        self.twice = n
+        walked = [f(y) + i for i, (f, y) in enumerate(zip(self.layers, [m * 2 for m in many]))]
+        return r, self.twice, [p * 2 for p in self.listed], walked, {k: b * 2 for k, b in self.named_buffers()}
+
+
+def test_programs_walk_parameters_and_set_properties():
+    net, many = Holding(), [torch.ones(1), -torch.ones(1)]
+    program = torch.jit.script(net)
+    for run in (program, _saved(program)):
+        given, wanted = run(torch.ones(1), many, 4), net(torch.ones(1), many, 4)
+        assert given == wanted and net.v == 8
+
+    class ReadOnly(torch.nn.Module):
+        @property
+        def twice(self):
+            return 3
+
+        def forward(self):
+            self.twice = 4
+    with pytest.raises(RuntimeError, match="Tried to set read-only attribute: twice"):
+        torch.jit.script(ReadOnly())
+
+
+def test_classes_of_functions_know_themselves():
+    class Local:
+        def __init__(self, n: int):
+            self.n = n
+
+        def __lt__(self, other: "Local") -> bool:
+            return self.n < other.n
+
+        def __eq__(self, other: "Local") -> bool:
+            return self.n == other.n
+
+        @property
+        def twice(self) -> int:
+            return self.n * 2
+
+        def use(self) -> int:
+            return self.twice + 1
+
+    def ordered(n: int):
+        pairs = [(Local(2), 1), (Local(n), 5), (Local(1), 3)]
+        pairs.sort()
+        return [(a.n, b) for a, b in pairs], Local(3).use()
+    assert torch.jit.script(ordered)(1) == ordered(1) == ([(1, 3), (1, 5), (2, 1)], 7)
+
+
+def test_quantized_layers_are_traced_and_stay_in_python_when_scripted():
+    net = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.ReLU())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = torch.ao.quantization.quantize_dynamic(net, {torch.nn.Linear}, dtype=torch.qint8)
+    x = torch.randn(2, 8)
+    assert torch.equal(torch.jit.trace(made, x)(x), made(x))
+    assert torch.jit.trace(lambda x: torch.quantize_per_tensor(x, 0.1, 3, torch.quint8), x)(x).is_quantized
+    with pytest.warns(UserWarning, match="stays in Python: Linear.forward, which is not written in the language"):
+        assert torch.jit.script(made) is made

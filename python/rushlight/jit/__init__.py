@@ -332,7 +332,7 @@ def _check(func, made, name, args, kwargs, tolerance):
                 warnings.warn("Trace had nondeterministic nodes. Did you forget call .eval() on your model?\nThis may cause errors in trace checking. "
                               "To disable trace checking, pass check_trace=False to torch.jit.trace()", TracerWarning, stacklevel=4)
     for i, (want, got) in enumerate(zip(*results)):
-        want, got = (t if t.is_complex() else t.double() for t in (want, got))
+        want, got = (t.dequantize() if t.is_quantized else t if t.is_complex() else t.double() for t in (want, got))
         try:
             torch.testing.assert_close(got, want, rtol=tolerance, atol=tolerance, equal_nan=True)
         except AssertionError as why:

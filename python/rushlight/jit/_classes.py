@@ -159,7 +159,20 @@ class Module:
         if fn is None:
             message = f"Module '{self.module._get_name()}' has no attribute '{name}' "
             raise told(message) if told else RuntimeError(message)
-        return self.add(name, fn, f"{name}__getter" if isinstance(fn, property) else name)
+        try:
+            return self.add(name, fn, f"{name}__getter" if isinstance(fn, property) else name)
+        except (RuntimeError, NotSupportedError) as why:
+            del self.methods[name]
+            if isinstance(why, NotImplementedError) or not is_own(fn) or fn.__module__ == "rushlight.jit._library":
+                raise
+            raise NotImplementedError(f"{type(self.module).__name__}.{name}, which is not written in the language") from why
+
+    def setter(self, name, told):
+        """The method that sets a property."""
+        key, fn = f"__{name}_setter", inspect.getattr_static(self.python, name).fset
+        if fn is None:
+            raise told(f"Tried to set read-only attribute: {name}")
+        return self.methods[key][0] if key in self.methods else self.add(key, fn, key)
 
     def need_super(self, name, fn):
         """The method behind the one that says super()."""

@@ -60,6 +60,16 @@ class Mod:
             if m is not None:
                 yield from self.child(n).below(f"{prefix}.{n}" if prefix else n)
 
+    def parts(self):
+        """What a container holds, in order: modules or parameters; None: it is none."""
+        if isinstance(self.module, _CONTAINERS):
+            return self.children()
+        return [held for _, held in self.parameters()] if isinstance(self.module, _HOLDERS) else None
+
+    def parameters(self):
+        """(name, what holds it) of this module's own."""
+        return [(n, _Held(_reach(self.text, n))) for n, p in self.module._parameters.items() if p is not None]
+
     def buffers(self):
         """(name, what holds it) of this module's own."""
         return [(n, _Held(_reach(self.text, n)) if b is not None else Const(None)) for n, b in self.module._buffers.items()]
@@ -99,6 +109,7 @@ _NUMERIC = ("int", "float", "Optional[int]", "Optional[float]")
 _WALKS = {name: give for give, names in ((lambda name, x: Items([name, x]), "items named_children named_modules named_buffers"),
                                          (lambda name, x: x, "values children modules"), (lambda name, x: name, "keys")) for name in names.split()}
 _CONTAINERS = (torch.nn.ModuleList, torch.nn.Sequential, torch.nn.ModuleDict)
+_HOLDERS = (torch.nn.ParameterList, torch.nn.ParameterDict)
 
 
 def is_own(thing):
@@ -210,6 +221,8 @@ class Compiler:
         closure = {n: c.cell_contents for n, c in zip(self.fn.__code__.co_freevars, self.fn.__closure__ or ()) if c != inspect.types.CellType()}
         base = {"Tensor": torch.Tensor, "torch": torch, "List": typing.List, "Dict": typing.Dict, "Tuple": typing.Tuple, "Optional": typing.Optional, "Union": typing.Union,
                 "Any": typing.Any, "NoneType": type(None)}
+        if self.owner is not None and self.owner.is_plain:  # a class in a function does not know itself yet
+            base[self.owner.python.__name__] = self.owner.python
         node = _Unquoted().visit(copy.deepcopy(node))
         return eval(compile(ast.fix_missing_locations(ast.Expression(node)), "<annotation>", "eval"), {**base, **self.fn.__globals__}, closure)
 
@@ -286,12 +299,12 @@ class Compiler:
 
     def static_Subscript(self, node):
         of = self.static(node.value)
-        if isinstance(of, Mod) and isinstance(of.module, _CONTAINERS):
-            names = [n for n, m in of.module._modules.items() if m is not None]
-            if isinstance(of.module, torch.nn.ModuleDict):
-                key = self.static(node.slice)
-                return of.child(key.value) if isinstance(key, Const) and key.value in names else None
-            of = Items([of.child(n) for n in names])
+        if isinstance(of, Mod) and isinstance(of.module, (torch.nn.ModuleDict, torch.nn.ParameterDict)):
+            named = dict(of.parameters() if isinstance(of.module, torch.nn.ParameterDict) else [(n, of.child(n)) for n, m in of.module._modules.items() if m is not None])
+            key = self.static(node.slice)
+            return named.get(key.value) if isinstance(key, Const) else None
+        if isinstance(of, Mod) and of.parts() is not None:
+            of = Items(of.parts())
         if not isinstance(of, (Items, Const)) or isinstance(of, Const) and not isinstance(of.value, (tuple, list, str)):
             return None
         items = of.items if isinstance(of, Items) else of.value
@@ -330,7 +343,9 @@ class Compiler:
         a, b = sides
         if isinstance(node.ops[0], (ast.Is, ast.IsNot)) and isinstance(b, Const) and b.value is None and a is not None:
             return Const((isinstance(a, Const) and a.value is None) == isinstance(node.ops[0], ast.Is))
-        if isinstance(node.ops[0], (ast.In, ast.NotIn)) and isinstance(a, Const) and isinstance(b, Mod) and isinstance(b.module, torch.nn.ModuleDict):
+        if isinstance(node.ops[0], (ast.Is, ast.IsNot)) and isinstance(a, Mod) and isinstance(b, Mod):
+            return Const((a.module is b.module) == isinstance(node.ops[0], ast.Is))
+        if isinstance(node.ops[0], (ast.In, ast.NotIn)) and isinstance(a, Const) and isinstance(b, Mod) and isinstance(b.module, (torch.nn.ModuleDict, torch.nn.ParameterDict)):
             return Const((a.value in b.module) == isinstance(node.ops[0], ast.In))
         if not isinstance(a, Const) or not isinstance(b, Const):
             return None
@@ -364,19 +379,19 @@ class Compiler:
                 if f.value is hasattr or not there and len(known) == 3:
                     return Const(there) if f.value is hasattr else known[2]
                 return self.attribute(known[0], known[1].value, node)
-            return self.static_items(f.value, known)
+            return self.static_items(f.value, known, node.args)
         if isinstance(f, Method) and f.name in _WALKS and not f.of.owner.is_plain and is_own(inspect.getattr_static(type(f.of.module), f.name, self.static_Call)):
             if node.args or node.keywords:
                 raise self.source.error(node, f"{f.name} method does not accept any arguments")
             pairs = f.of.below() if f.name.endswith("modules") else f.of.buffers() if f.name == "named_buffers" else \
-                [(n, f.of.child(n)) for n, m in f.of.module._modules.items() if m is not None]
+                f.of.parameters() if isinstance(f.of.module, torch.nn.ParameterDict) else [(n, f.of.child(n)) for n, m in f.of.module._modules.items() if m is not None]
             give = _WALKS[f.name]
             return Items([give(Const(n), x) for n, x in pairs])
         return None
 
-    def static_items(self, f, known):
+    def static_items(self, f, known, args):
         """len, enumerate, zip, ... of modules."""
-        lists = [Items(x.children()) if isinstance(x, Mod) and isinstance(x.module, _CONTAINERS) else x for x in known]
+        lists = [Items(x.parts()) if isinstance(x, Mod) and not x.owner.is_plain and x.parts() is not None else x for x in known]
         if f is len and isinstance(lists[0], Items):
             return Const(len(lists[0].items))
         if f is len and isinstance(lists[0], Const) and isinstance(lists[0].value, (tuple, list, str)):
@@ -387,7 +402,7 @@ class Compiler:
         if f is zip and any(isinstance(x, Items) for x in lists):
             made = [[Const(v) for v in x.value] if isinstance(x, Const) else x.items if isinstance(x, Items) else None for x in lists]
             n = min(len(x) for x in made if x is not None)
-            return Items([Items([m[i] if m is not None else _At(k, i) for k, m in enumerate(made)]) for i in range(n)])
+            return Items([Items([m[i] if m is not None else _At(args[k], i) for k, m in enumerate(made)]) for i in range(n)])
         if f in (reversed, list, tuple) and lists and isinstance(lists[0], Items):
             return Items(lists[0].items[::-1] if f is reversed else lists[0].items)
         return None
@@ -411,7 +426,7 @@ class Compiler:
             return ast.Tuple([self.written(x, node) for x in known.items], ast.Load())
         if isinstance(known, Py) and isinstance(known.value, enum.Enum):
             return self.written(Const(known.value.value), node)
-        if isinstance(known, Method) and isinstance(inspect.getattr_static(type(known.of.module), known.name, None), property):
+        if isinstance(known, Method) and isinstance(inspect.getattr_static(known.of.owner.python, known.name, None), property):
             return ast.Call(raw(f"{known.of.text}.{known.of.owner.need(known.name)}"), [], [])
         if isinstance(known, _Held) or isinstance(known, Mod) and known.owner.is_plain:
             return raw(known.text)
@@ -535,7 +550,7 @@ class Compiler:
             return [self.expr(p) for p in parts], [made]
         rows, saved = [], dict(self.env)
         for x in items:
-            self.bind_static(each.target, x, node)
+            self.bind_static(each.target, x, node, within=True)
             rows.append([self.expr(p) for p in parts])
         self.env = saved
         return rows, None
@@ -766,10 +781,12 @@ class Compiler:
             return ast.Subscript(self.expr(node.value), self.expr(self.plain_index(node.slice)), ast.Store())
         raise self.source.unsupported(node)
 
-    def bind_static(self, target, known, node):
-        """A loop's or assignment's name stands for what is known."""
+    def bind_static(self, target, known, node, within=False):
+        """A loop's or assignment's name stands for what is known; `within` an expression it is written in its place."""
         if isinstance(target, ast.Name):
-            if isinstance(known, _At):
+            if within and isinstance(known, (_At, _Held)):
+                self.env[target.id] = known if isinstance(known, _Held) else _Held(f"{known.text}[{known.i}]")
+            elif isinstance(known, _At):
                 self.env.pop(target.id, None)
                 self.emit(ast.Assign([raw(self.name(target.id))], ast.Subscript(raw(known.text), ast.Constant(known.i), ast.Load())))
             elif isinstance(known, _Held):
@@ -782,11 +799,15 @@ class Compiler:
             if len(items) != len(target.elts):
                 raise self.source.error(node, f"Provided {len(target.elts)} names, but {len(items)} values")
             for t, x in zip(target.elts, items):
-                self.bind_static(t, x, node)
+                self.bind_static(t, x, node, within)
         else:
             raise self.source.unsupported(target)
 
     def do_Assign(self, node):
+        to = node.targets[0]
+        of = self.static(to.value) if isinstance(to, ast.Attribute) and len(node.targets) == 1 else None
+        if isinstance(of, Mod) and not of.owner.is_plain and isinstance(inspect.getattr_static(of.owner.python, to.attr, None), property):
+            return self.emit(ast.Expr(ast.Call(raw(f"{of.text}.{of.owner.setter(to.attr, lambda text: self.source.error(node, text))}"), [self.expr(node.value)], [])))
         known = self.static(node.value)
         if isinstance(known, (Mod, Py, Items)) and not (isinstance(known, Py) and isinstance(known.value, enum.Enum)) and len(node.targets) == 1 and not isinstance(node.targets[0], ast.Attribute):
             if not (isinstance(known, Mod) and known.owner.is_plain):
@@ -837,16 +858,24 @@ class Compiler:
         known = self.static(node)
         if isinstance(known, Const) and self.fn.__module__.endswith("jit._library") and isinstance(known.value, list):
             return [Const(x) for x in known.value]
-        if isinstance(known, Mod) and isinstance(known.module, _CONTAINERS):
-            return [Const(n) for n in known.module._modules] if isinstance(known.module, torch.nn.ModuleDict) else known.children()
+        if isinstance(known, Mod) and isinstance(known.module, (torch.nn.ModuleDict, torch.nn.ParameterDict)):
+            return [Const(n) for n in known.module]
+        if isinstance(known, Mod) and not known.owner.is_plain and known.parts() is not None:
+            return known.parts()
         if isinstance(known, Items):
-            dynamic = node.args if isinstance(node, ast.Call) else []
-            for row in known.items:
-                for at in row.items if isinstance(row, Items) else ():
-                    if isinstance(at, _At) and at.text is None:
-                        at.text = ast.unparse(self.expr(dynamic[at.k]))
+            self.compute_once(known, {})
             return known.items
         return None
+
+    def compute_once(self, known, names):
+        """What zip() walks beside modules gets a name, before the loop."""
+        for x in known.items if isinstance(known, Items) else ():
+            if isinstance(x, _At) and x.text is None:
+                if id(x.node) not in names:
+                    names[id(x.node)] = f"zip_{x.node.lineno}_{x.node.col_offset}"
+                    self.emit(ast.Assign([raw(names[id(x.node)])], self.expr(x.node)))
+                x.text = names[id(x.node)]
+            self.compute_once(x, names)
 
     def do_For(self, node):
         if node.orelse:
@@ -970,10 +999,10 @@ class _Held:
 
 
 class _At:
-    """The i-th of what the k-th argument of zip gives, beside modules."""
+    """The i-th of what an argument of zip gives, beside modules."""
 
-    def __init__(self, k, i):
-        self.k, self.i, self.text = k, i, None
+    def __init__(self, node, i):
+        self.node, self.i, self.text = node, i, None
 
 
 def _annotate(c, node):

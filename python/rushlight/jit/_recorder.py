@@ -136,6 +136,7 @@ class Writer:
         """owned: how the module's tensors are written, and modules those below it; program: what else the text calls, and its constants."""
         self.names, self.kept, self.lines, self.constants, self.owned = {}, [], [], program.constants, owned
         self.modules, self.program = modules, program
+        self.learns = True  # whether what is written has a gradient, as what is quantized has not
         self.numbers, self.read = set(), set()  # names of what is computed of sizes alone; names in the line that is written
 
     def give(self, t, name):
@@ -147,9 +148,9 @@ class Writer:
             if id(t) in self.owned:
                 self.give(t, self.owned[id(t)])
             else:
-                if t.requires_grad:
+                if t.requires_grad and self.learns:
                     raise RuntimeError(f"Cannot insert a Tensor that requires grad as a constant. Consider making it a parameter or input, or detaching the gradient\nTensor:\n{t.detach()}")
-                self.constants.append(t)
+                self.constants.append(t.detach())
                 self.give(t, f"CONSTANTS.c{len(self.constants) - 1}")
         self.read.add(self.names[id(t)])
         return self.names[id(t)]
@@ -183,7 +184,7 @@ class Writer:
     def call(self, call):
         name, form, args, kwargs, results = call
         base = name.split(".")[0]
-        self.read = set()
+        self.read, self.learns = set(), any(isinstance(t, torch.Tensor) and t.requires_grad for t in torch.utils._pytree.tree_leaves(results))
         written = [self.value(x) for x in args]
         named = {k: self.value(kwargs[k]) for k in sorted(kwargs)}
         if name == "view.dtype" and len(written) == 2:  # a dtype is a number in programs, and a number in this place a size
@@ -212,7 +213,7 @@ class Writer:
             text = self.program.include(call.owner)(call.owner._path)
         else:
             text = f"{self.modules[id(call.owner)]}.{call.name}"
-        self.read = set()
+        self.read, self.learns = set(), True
         given = [self.given(x) for x in call.args] + [f"{k}={self.given(x)}" for k, x in call.kwargs.items()]
         out = f"_{len(self.kept)}"
         self.kept.append(call.result)
@@ -299,7 +300,7 @@ def trace_text(name, function, args, kwargs, program, tracer, owned, modules, me
         writer.give(t, n)
     for call in record.calls:
         (writer.program_call if isinstance(call, ProgramCall) else writer.call)(call)
-    writer.read = set()
+    writer.read, writer.learns = set(), True
     value, type_ = writer.result(record.result)
     head = ["self"] * method + [f"{n}: {t}" for n, t in zip(names, types)]
     body = lines + writer.body(writer.read) + [f"return {value}"]
