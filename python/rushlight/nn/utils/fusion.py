@@ -15,6 +15,7 @@ def _check_eval(layer, bn):
 
 def _fold(w, b, mean, var, eps, gamma, beta, out_dim):
     """Weight and bias after `y -> gamma * (y - mean) / sqrt(var + eps) + beta`; w's outputs lie along out_dim."""
+    kind = w.dtype if b is None else b.dtype
     b = torch.zeros_like(mean) if b is None else b
     gamma = torch.ones_like(mean) if gamma is None else gamma
     beta = torch.zeros_like(mean) if beta is None else beta
@@ -22,7 +23,7 @@ def _fold(w, b, mean, var, eps, gamma, beta, out_dim):
     shape = [1] * w.dim()
     shape[out_dim] = -1
     weight = (w * (gamma * scale).reshape(shape)).to(dtype=w.dtype)
-    bias = ((b - mean) * scale * gamma + beta).to(dtype=b.dtype)
+    bias = ((b - mean) * scale * gamma + beta).to(dtype=kind)
     return torch.nn.Parameter(weight, w.requires_grad), torch.nn.Parameter(bias, b.requires_grad)
 
 
