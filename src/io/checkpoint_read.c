@@ -8,13 +8,14 @@
 #include "io/checkpoint.h"
 #include "io/pickle.h"
 #include "io/zip.h"
+#include "tensor/quantized.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
 /* What a name stands for. A content of kind NAME keeps it in `room`. */
 enum meaning {
-    PLAIN, REBUILD, REBUILD_V2, REBUILD_V3, REBUILD_PARAMETER, REBUILD_META, REBUILD_FROM_TYPE, UNSUPPORTED, PARAMETER, TENSOR_CLASS,
+    PLAIN, REBUILD, REBUILD_V2, REBUILD_V3, REBUILD_PARAMETER, REBUILD_META, REBUILD_QUANTIZED, REBUILD_FROM_TYPE, UNSUPPORTED, PARAMETER, TENSOR_CLASS,
     DEVICE, SIZE, LAYOUT, DICT, COUNTER, SET, COMPLEX, BYTEARRAY, ENCODE, UNTYPED, TAGGED, AS_LIST, OBJECT,
     STORAGE /* + dtype */
 };
@@ -23,10 +24,10 @@ static const struct { const char *name; int meaning; } names[] = {
     {"torch._utils._rebuild_tensor_v2", REBUILD_V2}, {"torch._utils._rebuild_tensor_v3", REBUILD_V3}, {"torch._utils._rebuild_tensor", REBUILD},
     {"torch._utils._rebuild_parameter", REBUILD_PARAMETER}, {"torch._utils._rebuild_parameter_with_state", REBUILD_PARAMETER},
     {"torch._utils._rebuild_meta_tensor_no_storage", REBUILD_META}, {"torch._tensor._rebuild_from_type_v2", REBUILD_FROM_TYPE},
-    {"torch._utils._rebuild_qtensor", UNSUPPORTED}, {"torch._utils._rebuild_sparse_tensor", UNSUPPORTED}, {"torch._utils._rebuild_nested_tensor", UNSUPPORTED},
+    {"torch._utils._rebuild_qtensor", REBUILD_QUANTIZED}, {"torch._utils._rebuild_sparse_tensor", UNSUPPORTED}, {"torch._utils._rebuild_nested_tensor", UNSUPPORTED},
     {"torch.nn.parameter.Parameter", PARAMETER}, {"torch.nn.parameter.Buffer", PARAMETER}, {"torch.Tensor", TENSOR_CLASS}, {"torch.device", DEVICE}, {"torch.Size", SIZE},
     {"torch.serialization._get_layout", LAYOUT}, {"torch.storage.UntypedStorage", UNTYPED}, {"torch.UntypedStorage", UNTYPED}, {"torch.storage.TypedStorage", PLAIN},
-    {"torch.per_tensor_affine", PLAIN}, {"torch.per_channel_affine", PLAIN}, {"torch.contiguous_format", PLAIN},
+    {"torch.per_tensor_affine", PLAIN}, {"torch.per_channel_affine", PLAIN}, {"torch.per_channel_affine_float_qparams", PLAIN}, {"torch.contiguous_format", PLAIN},
     {"collections.OrderedDict", DICT}, {"collections.Counter", COUNTER}, {"builtins.set", SET}, {"__builtin__.set", SET}, {"builtins.complex", COMPLEX},
     {"__builtin__.complex", COMPLEX}, {"builtins.bytearray", BYTEARRAY}, {"__builtin__.bytearray", BYTEARRAY}, {"_codecs.encode", ENCODE},
     {"torch.jit._pickle.restore_type_tag", TAGGED}, {"torch.jit._pickle.build_intlist", AS_LIST}, {"torch.jit._pickle.build_tensorlist", AS_LIST},
@@ -192,6 +193,7 @@ static void *make_persistent(void *self, void *given)
     if (!shape || (id->items[1]->room < STORAGE && id->items[1]->room != UNTYPED)) return damaged(r, "a persistent id is no storage");
     const char *key = id->items[2]->s;
     rush_dtype d = id->items[1]->room == UNTYPED ? RUSH_U8 : (rush_dtype)(id->items[1]->room - STORAGE);
+    if (rush_quantized_store(d) >= 0) d = (rush_dtype)rush_quantized_store(d); /* integers until their grid is known */
     int64_t numel = id->items[4]->i;
     uint64_t bytes;
     if (__builtin_mul_overflow((uint64_t)numel, (uint64_t)rush_dtypes[d].size, &bytes) || bytes > INT64_MAX) return damaged(r, "a storage is larger than memory can be");
@@ -285,6 +287,31 @@ static void *rebuild(rush_reader *r, const rush_content *args, int meaning)
     return x;
 }
 
+/* storage, offset, size, stride, (scheme, scale, zero point) or (scheme, scales, zero points, axis), requires_grad, hooks */
+static void *rebuild_quantized(rush_reader *r, const rush_content *args)
+{
+    rush_content *x = rebuild(r, args, REBUILD);
+    if (!x) return NULL;
+    const rush_content *grid = args->n > 4 ? args->items[4] : NULL;
+    rush_content **q = grid && grid->kind == RUSH_CONTENT_TUPLE ? grid->items : NULL;
+    rush_tensor *ints = x->t;
+    if (rush_quantized_of(ints->dtype) < 0 || !q || grid->n < 3 || q[0]->kind != RUSH_CONTENT_NAME) return damaged(r, "a quantized tensor has no grid");
+    if (!strcmp(q[0]->s, "torch.per_tensor_affine")) {
+        if (q[1]->kind != RUSH_CONTENT_FLOAT || q[2]->kind != RUSH_CONTENT_INT) return damaged(r, "a quantized tensor has no scale");
+        x->t = rush_quantized_tensor(ints, q[1]->f, q[2]->i);
+        return x->t ? x : NULL;
+    }
+    const bool floats = !strcmp(q[0]->s, "torch.per_channel_affine_float_qparams");
+    if (grid->n < 4 || q[1]->kind != RUSH_CONTENT_TENSOR || q[2]->kind != RUSH_CONTENT_TENSOR || q[3]->kind != RUSH_CONTENT_INT || q[3]->i < 0 || q[3]->i >= ints->ndim)
+        return damaged(r, "a quantized tensor has no scales");
+    rush_tensor *scales = q[1]->t, *zeros = q[2]->t;
+    const int64_t n = ints->size[q[3]->i];
+    if (scales->ndim != 1 || zeros->ndim != 1 || scales->size[0] != n || zeros->size[0] != n || scales->dtype != (floats ? RUSH_F32 : RUSH_F64) || zeros->dtype != (floats ? RUSH_F32 : RUSH_I64))
+        return damaged(r, "a quantized tensor has scales of another kind");
+    x->t = rush_quantized_channels(ints, scales, zeros, (int)q[3]->i, floats ? RUSH_PER_CHANNEL_FLOAT : RUSH_PER_CHANNEL);
+    return x->t ? x : NULL;
+}
+
 static void *rebuild_parameter(rush_reader *r, const rush_content *args)
 {
     if (args->n < 1 || args->items[0]->kind != RUSH_CONTENT_TENSOR) return damaged(r, "a parameter without a tensor");
@@ -372,6 +399,7 @@ static void *make_call(void *self, void *callable, void *given)
     rush_content *x;
     switch (f->kind == RUSH_CONTENT_NAME ? (int)f->room : -1) {
     case REBUILD: case REBUILD_V2: case REBUILD_V3: return rebuild(r, args, (int)f->room);
+    case REBUILD_QUANTIZED: return rebuild_quantized(r, args);
     case REBUILD_PARAMETER: case PARAMETER: return rebuild_parameter(r, args);
     case REBUILD_META: return rebuild_meta(r, args);
     case REBUILD_FROM_TYPE: /* function, class, arguments, attributes: a subclass is its tensor here */

@@ -8,6 +8,7 @@
 #include "io/checkpoint.h"
 #include "io/zip.h"
 #include "op/formula.h"
+#include "tensor/quantized.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -66,20 +67,20 @@ static part *part_of(writer *w, rush_storage *s)
 static rush_tensor *plain(rush_content *x)
 {
     rush_tensor *t = x->t;
-    RUSH_CHECK_NULL(t->layout == RUSH_STRIDED, RUSH_NOT_IMPLEMENTED, "only strided tensors are written from C");
+    RUSH_CHECK_NULL(t->layout == RUSH_STRIDED || rush_is_quantized(t), RUSH_NOT_IMPLEMENTED, "only strided tensors are written from C");
     if (t->device.type != RUSH_CPU && !(t = x->t = rush_to_device(t, &(rush_tensor){.device.type = RUSH_CPU}))) return NULL;
-    RUSH_CHECK_NULL(t->dtype < RUSH_QINT8, RUSH_NOT_IMPLEMENTED, "quantized tensors are not written from C");
     if (!(t->flags & (RUSH_T_CONJ | RUSH_T_NEG))) return t;
     rush_tensor *resolved = rush_contiguous_copy(t);
     if (resolved && rush_requires_grad(t) && !(resolved = rush_requires_grad_set(rush_tensor_detach(resolved), true))) return NULL;
     return x->t = resolved;
 }
 
-static int note(writer *w, rush_content *x)
+static int note(writer *w, rush_tensor *t)
 {
-    rush_tensor *t = plain(x);
     part *p = t ? part_of(w, t->storage) : NULL;
     if (!p) return -1;
+    if (rush_is_quantized(t) && t->q->scales && (note(w, t->q->scales) || note(w, t->q->zeros))) return -1;
+    p = part_of(w, t->storage); /* which others may have moved */
     RUSH_CHECK(!p->t || p->t->dtype == t->dtype, RUSH_RUNTIME_ERROR, "Cannot save multiple tensors or storages that view the same data as different types ('%s')", w->path);
     p->t = t;
     int64_t size = rush_dtypes[t->dtype].size, from = t->offset, last = t->offset;
@@ -93,7 +94,7 @@ static int note(writer *w, rush_content *x)
 static int note_all(writer *w, rush_content *x, int depth)
 {
     RUSH_CHECK(depth < DEEPEST, RUSH_VALUE_ERROR, "what is to be written to '%s' is nested deeper than 1000, or in a circle", w->path);
-    if (x->kind == RUSH_CONTENT_TENSOR) return note(w, x);
+    if (x->kind == RUSH_CONTENT_TENSOR) return note(w, plain(x));
     for (size_t i = 0; x->kind >= RUSH_CONTENT_LIST && x->kind <= RUSH_CONTENT_DICT && i < x->n; i++)
         if (note_all(w, x->items[i], depth + 1)) return -1;
     return 0;
@@ -169,6 +170,18 @@ static int put_ints(writer *w, int n, const int64_t *x)
     return op(w, 't');
 }
 
+static int put_tensor(writer *w, const rush_content *x);
+
+/* (scheme, scale, zero point), or (scheme, scales, zero points, axis) */
+static int put_grid(writer *w, const struct rush_qparams *q)
+{
+    if (op(w, '(')) return -1;
+    if (q->scheme == RUSH_PER_TENSOR) return put_global(w, "torch\nper_tensor_affine") || put_float(w, q->scale) || put_int(w, q->zero_point) || op(w, 't') ? -1 : 0;
+    const rush_content scales = {.kind = RUSH_CONTENT_TENSOR, .t = q->scales}, zeros = {.kind = RUSH_CONTENT_TENSOR, .t = q->zeros};
+    if (put_global(w, q->scheme == RUSH_PER_CHANNEL ? "torch\nper_channel_affine" : "torch\nper_channel_affine_float_qparams")) return -1;
+    return put_tensor(w, &scales) || put_tensor(w, &zeros) || put_int(w, q->axis) || op(w, 't') ? -1 : 0;
+}
+
 static int put_tensor(writer *w, const rush_content *x)
 {
     const rush_tensor *t = x->t;
@@ -183,11 +196,13 @@ static int put_tensor(writer *w, const rush_content *x)
     bool wants = rush_requires_grad(t), parameter = x->parameter && !w->script;
     RUSH_CHECK(d->storage || !w->script, RUSH_NOT_IMPLEMENTED, "archives of TorchScript have no tensors of %s ('%s')", rush_dtype_name((rush_dtype)t->dtype), w->path);
     if (parameter && (put_global(w, "torch._utils\n_rebuild_parameter") || op(w, '('))) return -1;
-    if (put_global(w, d->storage ? "torch._utils\n_rebuild_tensor_v2" : "torch._utils\n_rebuild_tensor_v3") || op(w, '(')) return -1;
+    const char *maker = rush_is_quantized(t) ? "torch._utils\n_rebuild_qtensor" : d->storage ? "torch._utils\n_rebuild_tensor_v2" : "torch._utils\n_rebuild_tensor_v3";
+    if (put_global(w, maker) || op(w, '(')) return -1;
     if (op(w, '(') || put_text(w, "storage", 7) || put_global(w, name) || put_text(w, key, strlen(key)) || put_text(w, "cpu", 3) ||
         put_int(w, d->storage ? bytes / size : bytes) || op(w, 't') || op(w, 'Q'))
         return -1;
-    if (put_int(w, offset) || put_ints(w, t->ndim, t->size) || put_ints(w, t->ndim, t->stride) || op(w, wants && !parameter ? 0x88 : 0x89)) return -1;
+    if (put_int(w, offset) || put_ints(w, t->ndim, t->size) || put_ints(w, t->ndim, t->stride)) return -1;
+    if ((rush_is_quantized(t) && put_grid(w, t->q)) || op(w, wants && !parameter ? 0x88 : 0x89)) return -1;
     if (put_global(w, "collections\nOrderedDict") || op(w, ')') || op(w, 'R')) return -1;
     if (!d->storage) {
         snprintf(name, sizeof name, "torch\n%s", rush_dtype_name((rush_dtype)t->dtype));

@@ -8,6 +8,7 @@
 #include "io/checkpoint.h"
 #include "io/zip.h"
 #include "nn/module.h"
+#include "tensor/quantized.h"
 #include <rushlight/program.h>
 
 #include <stdio.h>
@@ -62,7 +63,7 @@ static bool same_elements(const rush_tensor *a, const rush_tensor *b)
 /* The weights that a recurrent layer also has in a list are its parameters: what trains these, trains those. */
 static rush_tensor *one_of(reader *r, rush_tensor *t)
 {
-    if (!t->storage) return t;
+    if (!t->storage || rush_is_quantized(t)) return t;
     if (2 * (r->nseen + 1) > r->seen_room) {
         size_t room = RUSH_MAX(2 * r->seen_room, (size_t)64);
         rush_tensor **seen = rush_calloc(room, sizeof *seen);

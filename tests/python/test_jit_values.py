@@ -442,7 +442,31 @@ def test_quantized_layers_are_traced_and_stay_in_python_when_scripted():
         warnings.simplefilter("ignore")
         made = torch.ao.quantization.quantize_dynamic(net, {torch.nn.Linear}, dtype=torch.qint8)
     x = torch.randn(2, 8)
-    assert torch.equal(torch.jit.trace(made, x)(x), made(x))
+    program = torch.jit.trace(made, x)
+    assert torch.equal(program(x), made(x)) and torch.equal(_saved(program)(x), made(x))
     assert torch.jit.trace(lambda x: torch.quantize_per_tensor(x, 0.1, 3, torch.quint8), x)(x).is_quantized
     with pytest.warns(UserWarning, match="stays in Python: Linear.forward, which is not written in the language"):
         assert torch.jit.script(made) is made
+
+
+class Grids(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("one", torch.quantize_per_tensor(torch.randn(3, 4), 0.1, 3, torch.quint8))
+        for name, kind in (("each", torch.float64), ("floats", torch.float32)):
+            zeros = torch.zeros(3, dtype=torch.int64 if kind == torch.float64 else kind)
+            self.register_buffer(name, torch.quantize_per_channel(torch.randn(3, 4), torch.tensor([0.5, 0.25, 0.125], dtype=kind), zeros, 0, torch.quint8))
+        self.view = self.one[1:]
+
+    def forward(self, x):
+        return x + self.one.dequantize() + self.each.dequantize() + self.floats.dequantize() + self.view.dequantize().sum()
+
+
+def test_quantized_tensors_are_in_archives():
+    net, x = Grids(), torch.zeros(3, 4)
+    loaded = _saved(torch.jit.script(net))
+    assert torch.equal(loaded(x), net(x))
+    for name in ("one", "each", "floats"):
+        was, now = getattr(net, name), getattr(loaded, name)
+        assert now.qscheme() == was.qscheme() and now.dtype == was.dtype and torch.equal(now.int_repr(), was.int_repr())
+    assert loaded.one.q_scale() == 0.1 and loaded.one.q_zero_point() == 3 and torch.equal(loaded.each.q_per_channel_scales(), net.each.q_per_channel_scales())
