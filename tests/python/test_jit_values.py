@@ -447,6 +447,8 @@ def test_quantized_layers_are_traced_and_stay_in_python_when_scripted():
     assert torch.jit.trace(lambda x: torch.quantize_per_tensor(x, 0.1, 3, torch.quint8), x)(x).is_quantized
     with pytest.warns(UserWarning, match="stays in Python: Linear.forward, which is not written in the language"):
         assert torch.jit.script(made) is made
+    with pytest.warns(UserWarning, match="stays in Python: Linear.forward"):
+        assert torch.jit.script(made[0]) is made[0]
 
 
 class Grids(torch.nn.Module):

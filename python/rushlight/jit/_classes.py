@@ -107,6 +107,7 @@ class Module:
     def __init__(self, program, module):
         self.program, self.module, self.python = program, module, type(module)
         self.methods, self.fields, self._path = {}, {}, None
+        self.lost = None  # why the program has no forward
         self.annotations = {}
         for cls in reversed(type(module).__mro__):
             try:
@@ -215,8 +216,9 @@ class Module:
         """The forward of a module of the library that nothing may call."""
         try:
             self.need("forward")
-        except (NotImplementedError, RuntimeError, NotSupportedError):
+        except (NotImplementedError, RuntimeError, NotSupportedError) as why:
             self.methods.pop("forward", None)
+            self.lost = why
 
     def path(self):
         """The path of the class, which modules of one text share."""

@@ -588,6 +588,8 @@ class Compiler:
             raise self.source.error(node, f"'{type(getattr(f, 'value', None)).__name__}' object is not callable")
         super_ = node.func.value if isinstance(node.func, ast.Attribute) else None
         if isinstance(super_, ast.Call) and isinstance(super_.func, ast.Name) and super_.func.id == "super":
+            if self.owner is None or self.owner.is_plain:
+                raise self.source.error(node, "super() is that of a module's method")
             name = self.owner.need_super(node.func.attr, self.fn)
             return self.called(f"self.{name}", node)
         if isinstance(node.func, ast.Attribute):

@@ -199,6 +199,8 @@ def script_module(module):
     program = Program()
     root = program.module(module)
     root.start()
+    if root.lost is not None:
+        raise NotImplementedError(str(root.lost)) from root.lost
     root.path()
     unit = program.unit()
     result = _loaded.programmed(_loaded._module_of(root.make(unit, {}), {}), program.sources(), program.constants)
