@@ -249,6 +249,8 @@ def test_what_is_given_twice_stays_apart_in_a_trace():
     for made in (torch.jit.trace(m, (x, x, x)), torch.jit.trace(m, (m.w, x, x)), torch.jit.trace(m, example_kwarg_inputs={"a": x, "b": x, "c": x})):
         assert made(a=x, b=y, c=z).tolist() == m(x, y, z).tolist() == [-10.0, -10.0]
     assert torch.jit.trace(lambda d: d[0]["x"] - d[1]["x"], (({"x": x}, {"x": x}),))(({"x": y}, {"x": x})).tolist() == [2.0, 2.0]
+    computed = torch.ones(2, requires_grad=True) * 2
+    assert torch.jit.trace(lambda t: t.add_(1) * 2, computed)(torch.ones(2)).tolist() == [4.0, 4.0]
     graph, _ = torch.jit._get_trace_graph(m, (x, x, x))
     assert "aten::sub(%0, %1" in str(graph)
 

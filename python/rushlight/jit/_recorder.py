@@ -281,7 +281,9 @@ def _parameters(function, args, kwargs):
 def own_inputs(args, kwargs):
     """The arguments with other tensors of the same memory: what is given twice, is a parameter as well, or is known to the function otherwise, stays apart in a trace."""
     def own(t):
-        return t.detach().requires_grad_(t.requires_grad) if type(t) in (torch.Tensor, torch.nn.Parameter) else t
+        if type(t) not in (torch.Tensor, torch.nn.Parameter):
+            return t
+        return t.detach().requires_grad_(t.requires_grad) if t.is_leaf else t.view_as(t)  # a leaf could not be written
     return torch.utils._pytree.tree_map_only(torch.Tensor, own, (tuple(args), dict(kwargs)))
 
 
