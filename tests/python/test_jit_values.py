@@ -246,7 +246,7 @@ class Weighted(torch.nn.Module):
 def test_what_is_given_twice_stays_apart_in_a_trace():
     x, y, z = torch.ones(2), torch.full((2,), 3.0), torch.full((2,), 5.0)
     m = Weighted(torch.zeros(2))
-    for made in (torch.jit.trace(m, (x, x, x)), torch.jit.trace(m, (m.w, x, x)), torch.jit.trace(m, example_kwarg_inputs={"a": x, "b": x, "c": x})):
+    for made in (torch.jit.trace(m, (x, x, x)), torch.jit.trace(m.forward, (x, x, x)), torch.jit.trace(m, (m.w, x, x)), torch.jit.trace(m, example_kwarg_inputs={"a": x, "b": x, "c": x})):
         assert made(a=x, b=y, c=z).tolist() == m(x, y, z).tolist() == [-10.0, -10.0]
     assert torch.jit.trace(lambda d: d[0]["x"] - d[1]["x"], (({"x": x}, {"x": x}),))(({"x": y}, {"x": x})).tolist() == [2.0, 2.0]
     computed = torch.ones(2, requires_grad=True) * 2

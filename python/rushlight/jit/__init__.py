@@ -360,6 +360,8 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
     """What func calls on the example inputs, as a program: a module's parameters stay those of the module."""
     if _builtin_isinstance(func, (ScriptModule, ScriptFunction)):
         return func
+    if _builtin_isinstance(getattr(func, "__self__", None), torch.nn.Module) and func.__name__ == "forward":
+        func = func.__self__
     if example_inputs is None and example_kwarg_inputs is None:
         raise RuntimeError("example_inputs and example_kwarg_inputs can not both be None")
     args = () if example_kwarg_inputs is not None else _arguments(example_inputs)
