@@ -358,10 +358,10 @@ def _check_again(func, made, name, args, kwargs):
 def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5, strict=True, _force_outplace=False,
           _module_class=None, _compilation_unit=None, example_kwarg_inputs=None, _store_inputs=True):
     """What func calls on the example inputs, as a program: a module's parameters stay those of the module."""
-    if _builtin_isinstance(func, (ScriptModule, ScriptFunction)):
-        return func
     if _builtin_isinstance(getattr(func, "__self__", None), torch.nn.Module) and func.__name__ == "forward":
         func = func.__self__
+    if _builtin_isinstance(func, (ScriptModule, ScriptFunction)):
+        return func
     if example_inputs is None and example_kwarg_inputs is None:
         raise RuntimeError("example_inputs and example_kwarg_inputs can not both be None")
     args = () if example_kwarg_inputs is not None else _arguments(example_inputs)
