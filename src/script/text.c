@@ -2,6 +2,7 @@
  * are is said of ASCII. One table at the end.
  */
 #include "script/script.h"
+#include "base/text.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -108,7 +109,7 @@ static int add_specified(script_value *all, char what, script_value v)
         break;
     case 'e': case 'E': case 'f': case 'F':
         RUSH_CHECK(real, RUSH_RUNTIME_ERROR, "%%%c requires a number for formatting, but got %s", what, kind);
-        snprintf(text, sizeof text, how, rush_script_double(v));
+        rush_snprintf(text, sizeof text, how, rush_script_double(v));
         break;
     case 'c':
         RUSH_CHECK(v.kind == SCRIPT_INT || (v.kind == SCRIPT_TEXT && v.box->n == 1), RUSH_RUNTIME_ERROR, "%%c requires an int or char for formatting, but got %s", kind);
@@ -174,7 +175,7 @@ FUNCTION(text_case)
     for (char *s = out->box->text; *s; ++s) {
         const unsigned char x = (unsigned char)*s;
         const bool up = !strcmp(name, "swapcase") ? islower(x) : !strcmp(name, "upper") || (first && strcmp(name, "lower"));
-        *s = (char)(up ? toupper(x) : tolower(x));
+        *s = up ? rush_upper(*s) : rush_lower(*s);
         first = !strcmp(name, "title") && !isalpha(x);
     }
     return 0;

@@ -25,7 +25,7 @@ class Net(torch.nn.Module):
 
 @torch.jit.script
 def f(x, s: str):
-    return x * 1.5 + 0.25, float(s), str(2.5), "{}".format(1e-7), s.upper(), "hi".upper(), "IN".lower()
+    return x * 1.5 + 0.25, float(s), str(2.5), "{}".format(1e-7), "%f" % 2.5, "hi".upper(), "IN".lower()
 
 def again(save, load):
     file = io.BytesIO()
