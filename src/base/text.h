@@ -8,10 +8,10 @@
 
 /* What the C library's functions of these names do, in the C locale. */
 int rush_vsnprintf(char *to, size_t room, const char *format, va_list);
-RUSH_API int rush_snprintf(char *to, size_t room, const char *format, ...) RUSH_PRINTF(3, 4);
+RUSH_PY int rush_snprintf(char *to, size_t room, const char *format, ...) RUSH_PRINTF(3, 4);
 int rush_vasprintf(char **, const char *format, va_list);
 int rush_fprintf(FILE *, const char *format, ...) RUSH_PRINTF(2, 3);
-RUSH_API double rush_strtod(const char *, char **end);
+RUSH_PY double rush_strtod(const char *, char **end);
 static inline char rush_upper(char c) { return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c; }
 static inline char rush_lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 
