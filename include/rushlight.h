@@ -241,7 +241,9 @@ typedef bool rush_exact;
     _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Woverride-init\"") _Pragma("GCC diagnostic ignored \"-Wshadow\"")
 #define RUSH_OVER_DEFAULTS_END _Pragma("GCC diagnostic pop")
 #else
+#ifndef __cplusplus
 #pragma GCC diagnostic ignored "-Woverride-init"
+#endif
 #define RUSH_OVER_DEFAULTS_BEGIN
 #define RUSH_OVER_DEFAULTS_END
 #endif
