@@ -81,6 +81,12 @@ def test_command(package):
     assert "cumsum" in run(PYTHON.parent / "rushlight", "ops", "cumsum")
 
 
+def test_pyinstaller_finds_its_hook(package):
+    """Of what is imported on first use it would leave out all, but for the hook (_pyinstaller/hook-rushlight.py)."""
+    asked = "import importlib.metadata as m; print(*[d for e in m.distribution('rushlight').entry_points if e.group == 'pyinstaller40' for d in e.load()()])"
+    assert (pathlib.Path(run(PYTHON, "-c", asked).strip()) / "hook-rushlight.py").is_file()
+
+
 PROGRAM = """
 import sys
 import rushlight as torch
