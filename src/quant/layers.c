@@ -26,7 +26,7 @@ static void product_cpu(const rush_op *op, const rush_value *in, rush_value *out
 {
     const rush_tensor *a = rush_contiguous_copy(in[0].t), *b = rush_contiguous_copy(in[2].t);
     rush_tensor *c = rush_contiguous(out[0].t) ? out[0].t : rush_tensor_new(RUSH_I32, out[0].t->device, 2, out[0].t->size);
-    int64_t zero = I_(in[1]); /* sums are modulo 2^32, whatever it is */
+    uint32_t zero = (uint32_t)I_(in[1]); /* sums are modulo 2^32, whatever it is */
     if (!a || !b || !c) return;
     if (a->dtype == RUSH_I8) {
         rush_tensor *above = rush_tensor_new(RUSH_U8, a->device, 2, a->size);
