@@ -139,25 +139,13 @@ static int all_answering(const rush_op *op, const rush_value *in, const rush_val
 
 /* ---- the asking ---- */
 
-static PyObject *ask(PyObject *who, bool is_mode, PyObject *func, PyObject *types, PyObject *args, PyObject *kwargs)
-{
-    PyObject *f = PyObject_GetAttr(who, s_torch_dispatch);
-    if (f && is_mode && PyMethod_Check(f) && PyMethod_GET_SELF(f) == (PyObject *)Py_TYPE(who)) {
-        PyErr_SetString(PyExc_RuntimeError, "Defining your mode's `__torch_dispatch__` as a classmethod is not supported, please make it a plain method");
-        Py_CLEAR(f);
-    }
-    PyObject *r = f ? PyObject_CallFunctionObjArgs(f, func, types, args, kwargs, NULL) : NULL;
-    Py_XDECREF(f);
-    return r;
-}
-
 static PyObject *ask_mode(PyObject *func, PyObject *types, PyObject *args, PyObject *kwargs)
 {
     Py_ssize_t n = nmodes();
     PyObject *mode = py_ref(PyList_GET_ITEM(modes, n - 1));
     if (PyList_SetSlice(modes, n - 1, n, NULL)) return Py_DECREF(mode), NULL;
     refresh_mode_bit();
-    PyObject *r = ask(mode, true, func, types, args, kwargs);
+    PyObject *r = py_ask(mode, s_torch_dispatch, true, func, types, args, kwargs);
     if (PyList_Append(modes, mode)) Py_CLEAR(r);
     refresh_mode_bit();
     Py_DECREF(mode);
@@ -179,7 +167,7 @@ static PyObject *ask_all(PyObject *func, PyObject *types, PyObject **who, int n,
     PyObject *r = nmodes() ? ask_mode(func, types, args, kwargs) : py_ref(Py_NotImplemented);
     for (int i = 0; i < n && r == Py_NotImplemented; ++i) {
         Py_DECREF(r);
-        r = ask(who[i], false, func, types, args, kwargs);
+        r = py_ask(who[i], s_torch_dispatch, false, func, types, args, kwargs);
     }
     if (r != Py_NotImplemented) return r;
     Py_DECREF(r);
@@ -237,16 +225,10 @@ static PyObject *dispatch(PyObject *module, PyObject *arguments)
 /* The __torch_dispatch__ of Tensor, for super(): the operation as if nobody were to be asked. */
 static PyObject *disabled_dispatch(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"func", "types", "args", "kwargs", NULL};
-    PyObject *func, *types, *a = NULL, *k = NULL;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|OO:_disabled_torch_dispatch_impl", names, &func, &types, &a, &k)) return NULL;
-    PyObject *tuple = a ? PySequence_Tuple(a) : PyTuple_New(0);
-    if (!tuple) return NULL;
     uint32_t before = rush_now.mode & RUSH_MODE_UNWATCHED;
     rush_now.mode |= RUSH_MODE_UNWATCHED;
-    PyObject *r = PyObject_Call(func, tuple, k == Py_None ? NULL : k);
+    PyObject *r = py_call_plainly("OO|OO:_disabled_torch_dispatch_impl", args, kwargs);
     rush_now.mode = (rush_now.mode & ~RUSH_MODE_UNWATCHED) | before;
-    Py_DECREF(tuple);
     return r;
 }
 

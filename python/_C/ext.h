@@ -114,6 +114,9 @@ extern PyObject *py_disabled_torch_function;
 bool py_overrides_function(PyObject *); /* is this argument's __torch_function__ to be asked? */
 /* func.__torch_function__ of the arguments in `over` or of the mode; args as in a vectorcall */
 PyObject *py_dispatch(PyObject *func, PyObject **over, int nover, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+/* Asks a mode, a tensor or a class by its __torch_function__ or __torch_dispatch__. */
+PyObject *py_ask(PyObject *who, PyObject *protocol, bool is_mode, PyObject *func, PyObject *types, PyObject *args, PyObject *kwargs);
+PyObject *py_call_plainly(const char *format, PyObject *args, PyObject *kwargs); /* (func, types, args, kwargs) of such a call: func(*args, **kwargs) */
 /* For hand-written methods: is self overriding? then *result is the answer. func is found by name on TensorBase. */
 bool py_method_overridden(PyObject *self, const char *name, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
                           PyObject **result);

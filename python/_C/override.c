@@ -19,20 +19,18 @@ bool py_overrides_function(PyObject *x)
     return f && f != py_disabled_torch_function;
 }
 
-static PyObject *ask(PyObject *who, bool is_mode, PyObject *func, PyObject *types, PyObject *args, PyObject *kwargs)
+PyObject *py_ask(PyObject *who, PyObject *protocol, bool is_mode, PyObject *func, PyObject *types, PyObject *args, PyObject *kwargs)
 {
-    PyObject *f = PyObject_GetAttr(who, s_torch_function);
+    PyObject *f = PyObject_GetAttr(who, protocol);
     if (f && is_mode && PyMethod_Check(f) && PyMethod_GET_SELF(f) == (PyObject *)Py_TYPE(who)) {
-        PyErr_SetString(PyExc_RuntimeError, "Defining your mode's `__torch_function__` as a classmethod is not supported, please make it a plain method");
+        PyErr_Format(PyExc_RuntimeError, "Defining your mode's `%U` as a classmethod is not supported, please make it a plain method", protocol);
         Py_CLEAR(f);
     }
-    if (!f) return NULL;
-    PyObject *r = PyObject_CallFunctionObjArgs(f, func, types, args, kwargs, NULL);
-    Py_DECREF(f);
+    PyObject *r = f ? PyObject_CallFunctionObjArgs(f, func, types, args, kwargs, NULL) : NULL;
+    Py_XDECREF(f);
     return r;
 }
 
-/* The innermost mode answers with itself taken off the stack, so that its calls reach the next one. */
 static PyObject *ask_mode(PyObject *func, PyObject *types, PyObject *args, PyObject *kwargs)
 {
     py_override *o = &py_overrides;
@@ -40,7 +38,7 @@ static PyObject *ask_mode(PyObject *func, PyObject *types, PyObject *args, PyObj
     int n = o->nmodes;
     if (PyList_SetSlice(o->modes, n - 1, n, NULL)) return Py_DECREF(mode), NULL;
     o->nmodes = n - 1;
-    PyObject *r = ask(mode, true, func, types, args, kwargs);
+    PyObject *r = py_ask(mode, s_torch_function, true, func, types, args, kwargs);
     if (PyList_Append(o->modes, mode)) Py_CLEAR(r);
     o->nmodes = (int)PyList_GET_SIZE(o->modes);
     Py_DECREF(mode);
@@ -94,7 +92,7 @@ static PyObject *dispatch(PyObject *func, PyObject **over, int nover, PyObject *
     }
     for (int i = 0; i < n && !answered; ++i) {
         Py_XDECREF(result);
-        result = ask(sorted[i], false, func, types, args, kwargs);
+        result = py_ask(sorted[i], s_torch_function, false, func, types, args, kwargs);
         answered = result != Py_NotImplemented;
     }
     if (!answered) {
@@ -458,18 +456,23 @@ static PyObject *set_nowrap(PyObject *module, PyObject *set)
     Py_RETURN_NONE;
 }
 
-static PyObject *disabled_function(PyObject *module, PyObject *args, PyObject *kwargs)
+PyObject *py_call_plainly(const char *format, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"func", "types", "args", "kwargs", NULL};
     PyObject *func, *types, *a = NULL, *k = NULL;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|OO:_disabled_torch_function_impl", names, &func, &types, &a, &k)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, format, names, &func, &types, &a, &k)) return NULL;
     PyObject *tuple = a ? PySequence_Tuple(a) : PyTuple_New(0);
-    if (!tuple) return NULL;
+    PyObject *r = tuple ? PyObject_Call(func, tuple, k == Py_None ? NULL : k) : NULL;
+    Py_XDECREF(tuple);
+    return r;
+}
+
+static PyObject *disabled_function(PyObject *module, PyObject *args, PyObject *kwargs)
+{
     int before = py_overrides.disabled;
     py_overrides.disabled = RUSH_MAX(before, 1);
-    PyObject *r = PyObject_Call(func, tuple, k == Py_None ? NULL : k);
+    PyObject *r = py_call_plainly("OO|OO:_disabled_torch_function_impl", args, kwargs);
     py_overrides.disabled = before;
-    Py_DECREF(tuple);
     return r;
 }
 

@@ -1,6 +1,7 @@
 /* builtin.c - what the language has beside the registry's operations: numbers, texts, lists, dictionaries, and what tensors say of
  * themselves. One table at the end; a function that is given what it does not take says so, and an operation of its name is tried. */
 #include "script/script.h"
+#include "base/hash.h"
 #include "base/text.h"
 
 #include <ctype.h>
@@ -443,9 +444,7 @@ static int64_t hash_of(script_value v, int depth)
     }
     case SCRIPT_DEVICE: return v.device.type * 256 + v.device.index;
     case SCRIPT_TENSOR: return (int64_t)(intptr_t)v.t;
-    case SCRIPT_TEXT:
-        for (size_t i = 0; i < v.box->n; ++i) h = (h ^ (unsigned char)v.box->text[i]) * 1099511628211u;
-        return (int64_t)h;
+    case SCRIPT_TEXT: return (int64_t)rush_hash_bytes(v.box->text, v.box->n);
     case SCRIPT_TUPLE:
         for (size_t i = 0; depth && i < v.box->n && !rush_failed(); ++i) h = (h ^ (uint64_t)hash_of(v.box->item[i], depth - 1)) * 1099511628211u;
         return (int64_t)h;

@@ -82,21 +82,23 @@ static void write_type(const script_node *t, char *to, size_t room)
 
 static bool replace(script_value *v, script_value by) { return rush_script_drop(*v), *v = by, true; }
 
+/* The value that a function of the language makes of it. */
+static bool made_by(const char *name, script_value *v)
+{
+    script_call c = {.name = name, .n = 1, .in = v};
+    script_value made;
+    return !rush_script_builtin_find(name)(&c, &made) && replace(v, made);
+}
+
 /* Numbers are made of numbers, and of tensors with one element; an int is not made of a float. */
 static bool fit_number(const char *name, script_value *v)
 {
     const bool whole = !strcmp(name, "int"), truth = !strcmp(name, "bool");
     if (truth && v->kind == SCRIPT_NONE) return replace(v, script_of_bool(false));
     const bool tensor = v->kind == SCRIPT_TENSOR;
-    if (tensor && v->t->numel != 1) return false;
-    if (tensor) {
-        script_call c = {.name = "item", .n = 1, .in = v};
-        script_value x;
-        if (rush_script_builtin_find("item")(&c, &x)) return false;
-        replace(v, x);
-    }
+    if (tensor && (v->t->numel != 1 || !made_by("item", v))) return false;
     if (!script_is_number(*v) || (v->kind == SCRIPT_COMPLEX && !truth && strcmp(name, "complex"))) return false;
-    if (whole) return v->kind == SCRIPT_FLOAT ? tensor && replace(v, script_of_int((int64_t)v->f)) : replace(v, script_of_int(v->i));
+    if (whole) return v->kind == SCRIPT_FLOAT ? tensor && made_by("int", v) : replace(v, script_of_int(v->i));
     if (truth) return replace(v, script_of_bool(rush_script_truth(*v) == 1));
     if (*name == 'f') return replace(v, script_of_float(rush_script_double(*v)));
     return v->kind == SCRIPT_COMPLEX || replace(v, (script_value){.kind = SCRIPT_COMPLEX, .c = {rush_script_double(*v), 0}});
@@ -110,12 +112,7 @@ static bool fit_name(const script_unit *u, const char *name, script_value *v)
     if (!strcmp(name, "Tensor")) return v->kind == SCRIPT_TENSOR || v->kind == SCRIPT_NONE;
     if (!strcmp(name, "int") || !strcmp(name, "float") || !strcmp(name, "bool") || !strcmp(name, "complex")) return fit_number(name, v);
     if (!strcmp(name, "str")) return v->kind == SCRIPT_TEXT;
-    if (!strcmp(name, "Device") || !strcmp(name, "torch.device")) {
-        if (v->kind != SCRIPT_TEXT) return v->kind == SCRIPT_DEVICE;
-        script_call c = {.name = "device", .n = 1, .in = v};
-        script_value device;
-        return !rush_script_builtin_find("device")(&c, &device) && replace(v, device);
-    }
+    if (!strcmp(name, "Device") || !strcmp(name, "torch.device")) return v->kind == SCRIPT_TEXT ? made_by("device", v) : v->kind == SCRIPT_DEVICE;
     for (size_t i = 0; i < RUSH_COUNT(free); ++i)
         if (!strcmp(free[i], name)) return true;
     const script_class *c = rush_script_class_find(u, name);
