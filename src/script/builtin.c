@@ -1,6 +1,6 @@
 /* builtin.c - what the language has beside the registry's operations: numbers, texts, lists, dictionaries, and what tensors say of
  * themselves. One table at the end; a function that is given what it does not take says so, and an operation of its name is tried. */
-#include "script/script.h"
+#include "script/builtin.h"
 #include "base/hash.h"
 #include "base/text.h"
 
@@ -8,13 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#define NOT_MINE return SCRIPT_NOT_MINE
-#define FUNCTION(name) static int name(script_call *c, script_value *out)
-
 static bool has(const script_call *c, int k, int kind) { return k < c->n && c->in[k].kind == kind; }
-static int give(script_value *out, script_value v) { return *out = v, v.kind == SCRIPT_UNSET ? -1 : 0; }
-static int give_int(script_value *out, int64_t i) { return *out = script_of_int(i), 0; }
-static int give_bool(script_value *out, int b) { return b < 0 ? -1 : (*out = script_of_bool(b), 0); }
 static int give_float(script_value *out, double f) { return *out = script_of_float(f), 0; }
 static int nothing(script_value *out) { return *out = SCRIPT_NOTHING, 0; }
 static int given(script_value *out, script_value v) { return *out = rush_script_keep(v), 0; }

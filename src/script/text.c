@@ -1,23 +1,17 @@
 /* text.c - str in programs: its methods, with PyTorch's arguments and defaults, and both ways to format. Texts are bytes; what letters
  * are is said of ASCII. One table at the end.
  */
-#include "script/script.h"
+#include "script/builtin.h"
 #include "base/text.h"
 
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 
-#define FUNCTION(name) static int name(script_call *c, script_value *out)
-#define NOT_MINE return SCRIPT_NOT_MINE
-
 typedef struct piece { const char *s; size_t n; } piece;
 
 static bool is_text(const script_call *c, int k) { return k < c->n && c->in[k].kind == SCRIPT_TEXT; }
 static piece whole(script_value v) { return (piece){v.box->text, v.box->n}; }
-static int give(script_value *out, script_value v) { return *out = v, v.kind == SCRIPT_UNSET ? -1 : 0; }
-static int give_int(script_value *out, int64_t i) { return *out = script_of_int(i), 0; }
-static int give_bool(script_value *out, bool b) { return *out = script_of_bool(b), 0; }
 
 static int64_t number(const script_call *c, int k, const char *name, int64_t standard)
 {
