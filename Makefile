@@ -16,7 +16,7 @@ all: $(BUILD)/build.ninja           ## build the library, the extension, the exa
 
 # What an engine that was not found costs, in one line at the end.
 LACKS = $(BUILD)/print lacks
-LINK = if ls $(BUILD)/python/_C.*.so >/dev/null 2>&1; then sh tools/devlink $(BUILD); else echo "this build is without: Python (python3-dev)"; fi
+LINK = if ls $(BUILD)/python/_C.*.so >/dev/null 2>&1; then sh tools/devlink $(BUILD); else echo "this build is without: Python (3.10 or newer, with python3-dev)"; fi
 
 $(BUILD)/build.ninja:
 	@sh tools/setup

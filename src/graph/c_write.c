@@ -435,7 +435,7 @@ static int make_inputs(writer *w, const rush_program *p)
         }
         rush_tensor *t = rush_tensor_new((rush_dtype)v->dtype, (rush_device){RUSH_CPU, -1}, v->ndim, size);
         if (!t) return -1;
-        if (rush_data(t)) memset(rush_data(t), 0, (size_t)t->numel * rush_dtypes[t->dtype].size);
+        rush_clear(t);
         w->in[w->nin++] = t;
     }
     return 0;

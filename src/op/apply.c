@@ -270,6 +270,6 @@ rush_tensor *rush_zeros_like(const rush_tensor *like)
 {
     rush_tensor *t = like ? rush_tensor_new(like->dtype, like->device, like->ndim, like->size) : NULL;
     if (t && RUSH_UNLIKELY(t->device.type)) return rush_device_fill(t, V((int64_t)0)) ? NULL : t;
-    if (t && rush_ptr(t)) memset(rush_ptr(t), 0, (size_t)t->numel * rush_dtypes[t->dtype].size);
+    if (t) rush_clear(t);
     return t;
 }

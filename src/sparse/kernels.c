@@ -463,7 +463,7 @@ static void rows_sparse_cpu(const rush_op *op, const rush_value *in, rush_value 
     if (!indices || !values) return;
     int64_t *row = rush_ptr(indices), *col = n ? row + n : row;
     product_columns(&a, rows, &b, width, seen, start, col);
-    if (room->numel) memset(rush_ptr(room), 0, (size_t)room->numel * rush_dtypes[d].size);
+    rush_clear(room);
     const rush_rows c = {start, col, rush_ptr(values)};
     rush_k_sparse->sparse[d](&c, &a, &b, rush_ptr(room), 0, rows);
     for (int64_t i = 0; i < rows; ++i)

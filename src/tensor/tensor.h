@@ -160,6 +160,12 @@ static inline void *rush_ptr(const rush_tensor *t)
     char *data = t->storage ? rush_storage_data(t->storage) : NULL;
     return data ? data + t->offset * rush_dtypes[t->dtype].size : NULL;
 }
+/* The elements of a tensor of one's own, dense and on the CPU, become zeros. */
+static inline void rush_clear(rush_tensor *t)
+{
+    void *data = rush_ptr(t);
+    if (data) memset(data, 0, (size_t)t->numel * rush_dtypes[t->dtype].size);
+}
 static inline unsigned rush_version_of(const rush_tensor *t)
 {
     return t->version ? t->version->n : t->storage ? t->storage->version : 0;

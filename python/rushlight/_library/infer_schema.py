@@ -1,5 +1,6 @@
 """The schema of a Python function, from its annotations."""
 import inspect
+import types
 import typing
 
 import rushlight as torch
@@ -20,7 +21,7 @@ def _name_of(annotation):
     except TypeError:
         return None
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is typing.Union or str(origin) == "<class 'types.UnionType'>":
+    if origin in (typing.Union, types.UnionType):
         inner = [a for a in args if a is not type(None)]
         name = "Scalar" if set(inner) == {int, float, bool} else _name_of(inner[0]) if len(inner) == 1 else None
         return name + "?" if name is not None and len(inner) < len(args) else name

@@ -727,13 +727,10 @@ def tree_map_(func, tree, *rests, is_leaf=None):
     return tree
 
 
-_UNION = getattr(types, "UnionType", None)
-
-
 def map_only(type_or_types_or_pred, /):
     """Decorator: a function that acts on leaves of these types only and lets the others through."""
     what = type_or_types_or_pred
-    if isinstance(what, (type, tuple)) or (_UNION is not None and isinstance(what, _UNION)):
+    if isinstance(what, (type, tuple, types.UnionType)):
         def chosen(x):
             return isinstance(x, what)
     elif callable(what):

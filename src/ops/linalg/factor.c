@@ -279,7 +279,7 @@ static void permutation_cpu(const rush_op *op, const rush_value *in, rush_value 
     int64_t k = in[0].t->size[in[0].t->ndim - 1], m = in[1].i, batches = p->numel ? p->numel / (m * m) : 0;
     int64_t *order = rush_malloc(sizeof *order * RUSH_MAX(m, 1));
     if (!piv || !order) return rush_free(order);
-    if (p->numel) memset(rush_ptr(p), 0, p->numel * BYTES(p));
+    rush_clear(p);
     for (int64_t b = 0; b < batches; ++b) {
         const int32_t *x = (const int32_t *)rush_ptr(piv) + b * k;
         for (int64_t i = 0; i < m; ++i) order[i] = i;

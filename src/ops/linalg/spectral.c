@@ -182,7 +182,7 @@ static void identity(rush_tensor *t)
 {
     double one = 1;
     if (t->ndim < 2 || !t->numel) return;
-    memset(rush_ptr(t), 0, t->numel * BYTES(t));
+    rush_clear(t);
     for (int64_t b = 0; b < rush_batches(t); ++b)
         for (int i = 0; i < RUSH_MIN(ROWS(t), COLS(t)); ++i)
             rush_convert(matrix(t, b) + ((size_t)i * ROWS(t) + i) * BYTES(t), t->dtype, 0, &one, RUSH_F64, 0, 1);

@@ -214,12 +214,16 @@ static int statistics(job *j, rush_dtype d, rush_dtype kept, double *mean, doubl
     size_t size = (size_t)rush_dtypes[d].size;
     j->a.mean = rush_scope_alloc((size_t)c * size), j->a.spread = rush_scope_alloc((size_t)c * size);
     if (!j->a.mean || !j->a.spread) return -1;
+    if (!count) { /* however many rows of nothing there are */
+        memset(mean, 0, (size_t)c * sizeof *mean), memset(var, 0, (size_t)c * sizeof *var);
+        return 0;
+    }
     if (reduce_all(j, run_moments)) return -1;
     rush_convert(mean, RUSH_F64, 8, j->a.mean, d, (int64_t)size, c);
     rush_convert(var, RUSH_F64, 8, j->a.spread, d, (int64_t)size, c);
     for (int64_t k = 0; k < c; ++k) mean[k] = rush_round_to(mean[k], kept), var[k] = rush_round_to(var[k], kept);
-    if (count) follow(running_mean, mean, momentum, false, kept, c);
-    if (running_var && count) {
+    follow(running_mean, mean, momentum, false, kept, c);
+    if (running_var) {
         double *unbiased = rush_scope_alloc((size_t)c * sizeof *unbiased);
         if (!unbiased) return -1;
         for (int64_t k = 0; k < c; ++k) unbiased[k] = rush_round_to(var[k] / (double)(count - 1), kept);
@@ -296,7 +300,10 @@ static void back_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     int64_t c = channels_of(x), count = c ? x->numel / c : 0;
     rush_dtype d = x->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32;
     rush_tensor *dx = T_(out[0]);
-    if (!c) return;
+    if (!x->numel) { /* however many rows of nothing there are */
+        for (int k = 1; k < 3; ++k) if (HAS(out[k])) rush_clear(out[k].t);
+        return;
+    }
     double *w = numbers(T_(in[2]), c, 1), *mean = numbers(T_(train ? in[5] : in[3]), c, 0), *invstd = numbers(T_(train ? in[6] : in[4]), c, 1);
     if (!w || !mean || !invstd) return;
     for (int64_t k = 0; k < c && !train; ++k) invstd[k] = rush_round_to(1 / sqrt(invstd[k] + D_(in[8])), d);

@@ -144,8 +144,7 @@ static void run_layer_back(const rush_tensor *g, const rush_tensor *x, int64_t n
     rush_device cpu = x->device;
     if (!rstd->numel) {
         rush_tensor *each[2] = {dw, db};
-        for (int k = 0; k < 2; ++k)
-            if (each[k] && rush_ptr(each[k])) memset(rush_ptr(each[k]), 0, (size_t)each[k]->numel * rush_dtypes[each[k]->dtype].size);
+        for (int k = 0; k < 2; ++k) if (each[k]) rush_clear(each[k]);
         return;
     }
     int64_t rows = rstd->numel, block = (rows + BLOCKS - 1) / BLOCKS, blocks = (rows + block - 1) / block;
