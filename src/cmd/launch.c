@@ -225,7 +225,8 @@ static worker *watch(job *j, int attempt, bool *over)
 
 static void show(const worker *w)
 {
-    if (WIFSIGNALED(w->status)) fprintf(stderr, "\nrank %d (pid %d) failed first: it was ended by SIG%s.", w->rank, (int)w->pid, sigabbrev_np(WTERMSIG(w->status)));
+    const int signal = WIFSIGNALED(w->status) ? WTERMSIG(w->status) : 0;
+    if (signal) fprintf(stderr, "\nrank %d (pid %d) failed first: it was ended by signal %d (%s).", w->rank, (int)w->pid, signal, strsignal(signal));
     else fprintf(stderr, "\nrank %d (pid %d) failed first: it exited with code %d.", w->rank, (int)w->pid, WEXITSTATUS(w->status));
     fprintf(stderr, " The end of what it said:\n");
     size_t from = w->err.n > TAIL ? w->err.n - TAIL : 0;

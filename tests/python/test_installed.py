@@ -45,6 +45,15 @@ def test_pkg_config(prefix, tmp_path, compiler, name, package):
 
 
 @needs
+def test_the_archive_is_linked_by_its_name(prefix, tmp_path):
+    """All operations are there, though nothing refers to them."""
+    (tmp_path / "prog.c").write_text(PROGRAM)
+    libraries = [flag for flag in flags(prefix, "rushlight-static") if "librushlight" not in flag]
+    run("cc", tmp_path / "prog.c", next(prefix.rglob("librushlight.a")), *libraries, "-o", tmp_path / "prog")
+    assert run(tmp_path / "prog") == ANSWER
+
+
+@needs
 def test_cmake(prefix, tmp_path):
     if not shutil.which("cmake"):
         pytest.skip("cmake is not installed")
