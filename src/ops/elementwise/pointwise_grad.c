@@ -75,7 +75,7 @@ static bool is_one(rush_value v)
     return (v.kind == RUSH_V_INT && v.i == 1) || (v.kind == RUSH_V_FLOAT && v.f == 1);
 }
 
-/* v times a number, of which the conjugate counts when v is a gradient: alpha in add(x, y, alpha) */
+/* v times a number; of alpha in add(x, y, alpha) the conjugate, when v is a gradient */
 static rush_tensor *scaled_by(rush_value v, rush_value factor)
 {
     return v.kind == RUSH_V_TENSOR && is_one(factor) ? v.t : mul(v, factor);

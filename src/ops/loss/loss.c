@@ -247,7 +247,7 @@ static int poisson_run(const rush_op *op, const rush_value *in, rush_value *out)
     rush_tensor *loss = in[2].i ? sub(exp_(x), mul(t, x)) : sub(x, mul(t, log_(add(x, in[4].f))));
     if (in[3].i) { /* Stirling's term */
         rush_tensor *more = add(sub(mul(t, log_(t)), t), mul(log_(mul(t, 2 * M_PI)), 0.5));
-        loss = add(loss, T("masked_fill.Scalar", V(more), V(le(t, 1)), V(0)));
+        loss = T_INPLACE("add.Tensor", V(loss), V(T("masked_fill.Scalar", V(more), V(le(t, 1)), V(0)))); /* counts do not make a loss in halves wider */
     }
     return REDUCED(out, loss, in[5]);
 }
