@@ -51,6 +51,8 @@ class Tensor(_C.TensorBase):
                 new.set_(copy.deepcopy(self.untyped_storage(), memo), self.storage_offset(), self.size(), self.stride())
                 if self.is_conj():
                     new = new.conj()
+                if self.is_neg():
+                    new = new._neg_view()
             if type(self) is not Tensor:
                 new = new.as_subclass(type(self)) if not isinstance(new, type(self)) else new
             if self.requires_grad:

@@ -38,8 +38,8 @@ int rush_given_check(rush_form form, const rush_op *op, const rush_value *in, co
     bool inplace = form == RUSH_FORM_INPLACE;
     if (!op->run && op->flags & RUSH_STRIDED_OUT && out[0].kind == RUSH_V_TENSOR) {
         int shared = worst_overlap(op, in, out[0].t);
-        bool folded = rush_self_overlap(out[0].t);
-        if (op->nout == 1 && !folded && shared < 2) return !inplace && is_argument(op, in, out[0].t) ? 2 : 1;
+        bool folded = rush_self_overlap(out[0].t), lazy = out[0].t->flags & (RUSH_T_CONJ | RUSH_T_NEG); /* not all kernels write these */
+        if (op->nout == 1 && !folded && !lazy && shared < 2) return !inplace && is_argument(op, in, out[0].t) ? 2 : 1;
         if (folded && inplace && op->flags & RUSH_FILLS) {
             rush_log(1, "Use of %s_ on expanded tensors is deprecated. Please clone() the tensor before performing this operation. This also applies "
                         "to advanced indexing e.g. tensor[mask] = scalar", op->base);

@@ -181,6 +181,12 @@ static void normal_blocks(const sampler *s, rush_generator *g, char *p, rush_dty
 void rush_sample_into(rush_tensor *t, const sampler *s, rush_generator *g)
 {
     if (!t->numel) return;
+    if (t->flags & (RUSH_T_CONJ | RUSH_T_NEG)) { /* by way of one that lies as it reads */
+        rush_tensor *plain = t->flags & RUSH_T_DENSE ? rush_tensor_new_strided(t->dtype, t->device, t->ndim, t->size, t->stride) : rush_tensor_new(t->dtype, t->device, t->ndim, t->size);
+        if (plain) rush_sample_into(plain, s, g);
+        if (plain && !rush_failed()) rush_copy_into(t, plain);
+        return;
+    }
     if (rush_dtype_is_complex(t->dtype)) { /* two numbers of half the variance each */
         sampler real = *s;
         if (s->of == NORMAL) real.b /= sqrt(2);

@@ -296,11 +296,12 @@ static void powers_complex(const sequence *s, int64_t i, int64_t n, void *block)
 /* An endpoint as a number of the result's dtype: an integer result has integer ends. */
 static void endpoint(double *to, rush_value v, rush_dtype d)
 {
+    to[0] = to[1] = 0;
     if (v.kind == RUSH_V_TENSOR && !rush_ptr(v.t)) {
         rush_fail(RUSH_RUNTIME_ERROR, "an end that is a tensor without data cannot be read");
-        to[0] = to[1] = 0;
     } else if (v.kind == RUSH_V_TENSOR) {
-        rush_convert(to, RUSH_C128, 0, rush_ptr(v.t), v.t->dtype, 0, 1);
+        const rush_tensor *plain = rush_contiguous_copy(v.t);
+        if (plain) rush_convert(to, RUSH_C128, 0, rush_ptr(plain), plain->dtype, 0, 1);
     } else {
         to[0] = rush_to_double(v);
         to[1] = v.kind == RUSH_V_COMPLEX ? v.c[1] : 0;

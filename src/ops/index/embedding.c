@@ -46,8 +46,7 @@ static int embedding_shape(const rush_op *op, const rush_value *in, rush_value *
 static void embedding_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *numbers = row_numbers(in[1].t, SELF->size[0], RUSH_INDEX_ERROR), *weight = SELF;
-    if (!numbers || out[0].t->numel == 0) return;
-    if (!rush_contiguous(weight) && !(weight = rush_contiguous_copy(weight))) return;
+    if (!numbers || out[0].t->numel == 0 || !(weight = rush_contiguous_copy(weight))) return;
     rush_take_rows(out[0].t, weight, rush_ptr(numbers), numbers->numel);
 }
 

@@ -49,13 +49,16 @@ static double *numbers(const rush_tensor *t, int64_t n, double otherwise)
     if (!p) return NULL;
     if (!t)
         for (int64_t c = 0; c < n; ++c) p[c] = otherwise;
-    else rush_convert(p, RUSH_F64, 8, rush_ptr(t), t->dtype, t->ndim ? t->stride[t->ndim - 1] * (int64_t)rush_dtypes[t->dtype].size : 0, n);
+    else if ((t = rush_contiguous_copy(t))) rush_convert(p, RUSH_F64, 8, rush_ptr(t), t->dtype, t->ndim ? rush_dtypes[t->dtype].size : 0, n);
+    else return NULL;
     return p;
 }
 
 static void store(rush_tensor *t, const double *p, int64_t n)
 {
-    rush_convert(rush_ptr(t), t->dtype, t->ndim ? t->stride[t->ndim - 1] * (int64_t)rush_dtypes[t->dtype].size : 0, p, RUSH_F64, 8, n);
+    rush_tensor *to = t->flags & RUSH_T_NEG ? rush_tensor_new(t->dtype, t->device, t->ndim, t->size) : t;
+    if (to) rush_convert(rush_ptr(to), t->dtype, t->ndim ? to->stride[t->ndim - 1] * (int64_t)rush_dtypes[t->dtype].size : 0, p, RUSH_F64, 8, n);
+    if (to && to != t) rush_copy_into(t, to);
 }
 
 /* The same in the kernels' type. */

@@ -247,7 +247,8 @@ static void roll_cpu(const rush_op *op, const rush_value *in, rush_value *out)
         if (shift[d]) dim = d, ++shifted;
     int64_t inner = rush_dtypes[to->dtype].size;
     for (int d = dim + 1; d < to->ndim; ++d) inner *= to->size[d];
-    if (to->device.type == RUSH_CPU && shifted == 1 && inner * to->size[dim] <= ROLL_ROW && rush_contiguous(to) && rush_contiguous(from) && to->dtype == from->dtype) {
+    if (to->device.type == RUSH_CPU && shifted == 1 && inner * to->size[dim] <= ROLL_ROW && rush_contiguous(to) && rush_contiguous(from) && to->dtype == from->dtype &&
+        !((to->flags | from->flags) & (RUSH_T_CONJ | RUSH_T_NEG))) {
         roll_job j = {rush_ptr(from), rush_ptr(to), (size_t)(inner * to->size[dim]), (size_t)(inner * shift[dim])};
         rush_parallel_for(to->numel * rush_dtypes[to->dtype].size / (int64_t)j.n, ROLL_ROW / (int64_t)j.n, roll_rows, &j);
     } else {
