@@ -147,7 +147,6 @@ static rush_op op_value_selecting_backward = {
 static int take_along_dim_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *self = SELF, *index = in[1].t;
-    RUSH_CHECK(index->dtype == RUSH_I64, RUSH_RUNTIME_ERROR, "torch.take_along_dim(): dtype of indices should be Long but got %s", rush_dtype_word(index->dtype));
     if (!HAS(in[2])) {
         rush_tensor *flat = T("reshape", V(self), INTS(-1)), *at = T("reshape", V(index), INTS(-1));
         return rush_result(out, flat && at ? T("gather", V(flat), V((int64_t)0), V(at)) : NULL);
@@ -155,6 +154,7 @@ static int take_along_dim_run(const rush_op *op, const rush_value *in, rush_valu
     RUSH_CHECK(self->ndim == index->ndim, RUSH_RUNTIME_ERROR,
                "torch.take_along_dim(): input and indices should have the same number of dimensions, but got %d dimensions for input, and %d dimensions for "
                "indices", self->ndim, index->ndim);
+    RUSH_CHECK(index->dtype == RUSH_I64, RUSH_RUNTIME_ERROR, "torch.take_along_dim(): dtype of indices should be Long but got %s", rush_dtype_word(index->dtype));
     int dim = rush_dim_wrap(I_(in[2]), self->ndim), n;
     int64_t size[RUSH_MAXDIM], a[RUSH_MAXDIM], b[RUSH_MAXDIM];
     if (dim < 0) return -1;
