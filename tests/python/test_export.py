@@ -1,4 +1,5 @@
 """torch.export: programs are captured, vary as they were said to, go into files and come back; PyTorch's files are read."""
+import copy
 import io
 import pathlib
 import zipfile
@@ -41,6 +42,21 @@ class Several(nn.Module):
         with torch.no_grad():
             z = a.sin() + 1
         return {"o": a * t + z, "p": (b, t // 2)}
+
+
+def test_a_size_without_bound_ends_at_int_oo():
+    from rushlight.utils._sympy.numbers import IntInfinity, int_oo
+    from rushlight.utils._sympy.value_ranges import ValueRangeError, ValueRanges
+    assert Dim("b").max is int_oo and (2 * Dim("b") + 1).max is int_oo
+    program = torch.export.export(nn.ReLU(), (torch.randn(6, 4),), dynamic_shapes=({0: Dim("b")},))
+    for p in (program, copy.deepcopy(program), through_a_file(program)):
+        ends = p.range_constraints["s0"]
+        assert ends == ValueRanges(0, int_oo) and isinstance(ends.upper, IntInfinity) and 7 in ends
+    assert str(ends & ValueRanges(-int_oo, 9)) == "VR[0, 9]" and str(ends | ValueRanges(-3, 9)) == "VR[-3, int_oo]"
+    assert int_oo + 1 is int_oo and int_oo * -2 is -int_oo and 5 - int_oo is -int_oo and abs(-int_oo) is int_oo and float(-int_oo) == -float("inf")
+    assert str(ValueRanges.unknown()) == "VR[-oo, oo]" and ValueRanges.wrap(3).is_singleton() and ends.issubset(ValueRanges.unknown_int())
+    with pytest.raises(ValueRangeError, match=r"Invalid ranges \[3:1\]"):
+        ValueRanges(3, 1)
 
 
 def test_a_program_says_what_its_inputs_and_outputs_are():

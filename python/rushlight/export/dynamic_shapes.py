@@ -1,10 +1,11 @@
 """Sizes that may vary: their names and ranges, and how they are said of arguments."""
 import rushlight as torch
 from rushlight.utils import _pytree as pytree
+from rushlight.utils._sympy.numbers import int_oo
 
 __all__ = ["Constraint", "Dim", "dims", "refine_dynamic_shapes_from_suggested_fixes", "ShapesCollection", "AdditionalInputs"]
 
-UNBOUNDED = 2 ** 63 - 1
+UNBOUNDED = int_oo
 
 
 class _DimHint:

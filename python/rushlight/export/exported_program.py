@@ -1,14 +1,13 @@
 """ExportedProgram: a graph without Python, with its tensors and what its inputs and outputs are."""
 import copy
 import dataclasses
-import math
 from typing import Any, Optional
 
 import rushlight as torch
 from rushlight.utils import _pytree as pytree
+from rushlight.utils._sympy.value_ranges import ValueRanges
 
 from ._sizes import as_text, symbols_in
-from .dynamic_shapes import UNBOUNDED
 from .graph_signature import (ArgumentSpec, ConstantArgument, CustomObjArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec,
                               SymBoolArgument, SymFloatArgument, SymIntArgument, TensorArgument, TokenArgument)
 
@@ -42,20 +41,6 @@ class ModuleCallEntry:
 class CallSpec:
     in_spec: Any
     out_spec: Any
-
-
-class ValueRanges:
-    """From least to most, both within."""
-
-    def __init__(self, lower, upper):
-        self.lower, self.upper = lower, upper
-
-    def __eq__(self, other):
-        return isinstance(other, ValueRanges) and (self.lower, self.upper) == (other.lower, other.upper)
-
-    def __repr__(self):
-        names = {UNBOUNDED: "int_oo", -UNBOUNDED: "-int_oo", math.inf: "oo", -math.inf: "-oo"}
-        return "VR[%s, %s]" % (names.get(self.lower, self.lower), names.get(self.upper, self.upper))
 
 
 class Symbol(str):
