@@ -157,6 +157,55 @@ print(m(x).shape)
     assert lines[6:] == ["torch.bfloat16 torch.float32 torch.float32 (Shard(dim=0),)", "torch.Size([2, 3])"]
 
 
+def test_modules_in_one_group():
+    """Whole from the first one's call to the last one's, and trained as in one piece."""
+    program = """
+init()
+from rushlight import nn
+from rushlight.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from rushlight.distributed.tensor import DTensor, Shard
+def model():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Embedding(10, 4), nn.Linear(4, 4), nn.LayerNorm(4), nn.Linear(4, 10))
+def spread(first, second, **more):
+    m = model()
+    group = fully_shard([m[first], m[second]], **more)
+    return fully_shard(m), group
+def whole(m, *numbers):
+    return [not isinstance(m[i].weight, DTensor) for i in numbers]
+x, alone = torch.arange(6), model()
+m, group = spread(2, 3, reshard_after_forward=False)
+print(type(group).__name__, [isinstance(part, FSDPModule) for part in m], type(m[3]).__name__)
+opt, other = torch.optim.SGD(m.parameters(), 0.1), torch.optim.SGD(alone.parameters(), 0.1)
+for _ in range(2):
+    for net, o in ((m, opt), (alone, other)):
+        o.zero_grad()
+        net(x).square().sum().backward()
+        o.step()
+print(all(torch.allclose(p.full_tensor(), q, atol=1e-6) for p, q in zip(m.parameters(), alone.parameters())), whole(m, 2, 3))
+m[2].unshard()
+print(whole(m, 2, 3))
+m[3].reshard()
+print(whole(m, 2, 3))
+m, _ = spread(0, 1, mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16, output_dtype=torch.float32))
+for part in (m[0], m[1]):
+    part.register_forward_hook(lambda part, args, out: print(whole(m, 0, 1), args[0].dtype, out.dtype))
+m(x)
+try:
+    fully_shard([m[0]])
+except AssertionError as error:
+    print(error)
+print(Shard.local_shard_size_and_offset(10, 4, 3), Shard(0).local_shard_size_and_offset(2, 4, 3))
+"""
+    with Ranks(2, program) as job:
+        outs = job.outputs()
+    assert outs[0] == outs[1] and outs[0].splitlines() == [
+        "list [False, False, True, True] FSDPLinear", "True [False, False]", "[True, True]", "[False, False]",
+        "[True, True] torch.int64 torch.float32", "[False, False] torch.bfloat16 torch.float32",
+        "Each distinct composable distributed API can only be applied to a module once. fully_shard has already been applied to the following module:",
+        "FSDPEmbedding(10, 4)", "(1, 9) (0, 2)"]
+
+
 def test_states_of_a_spread_optimizer():
     program = """
 init()

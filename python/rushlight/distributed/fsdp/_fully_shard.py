@@ -44,7 +44,8 @@ class FSDPModule:
 
     @property
     def _groups_below(self):
-        return [m._fsdp_group for m in self.modules() if getattr(m, "_fsdp_group", None) is not None]
+        groups = dict.fromkeys(getattr(m, "_fsdp_group", None) for m in self.modules())     # several modules may have one
+        return [group for group in groups if group is not None]
 
     def reshard(self):
         if self._fsdp_group is not None:
@@ -120,34 +121,36 @@ def _as_shard(layout, number, p, mesh, placements, offload):
 
 def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placement_fn=None, mp_policy=MixedPrecisionPolicy(),
                 offload_policy=OffloadPolicy(), ignored_params=None, dp_mesh_dims=None):
-    """Spread a module's parameters over a mesh, those of modules that are spread already excepted. In place; the module itself is returned."""
-    if isinstance(module, (list, tuple)):
-        raise NotImplementedError("fully_shard of several modules as one group")
+    """Spread a module's parameters over a mesh, those of modules that are spread already excepted. In place; the module itself is returned.
+    Of a list of modules the parameters are gathered when the first is called, and again in pieces when each was."""
+    roots = list(module) if isinstance(module, (list, tuple)) else [module]
     if isinstance(module, (nn.ModuleList, nn.ModuleDict)):
         raise ValueError(f"fully_shard does not support containers that do not implement forward: {module}")
-    if isinstance(module, FSDPModule):
-        raise ValueError("fully_shard was called on this module already")
+    for root in roots:
+        if isinstance(root, FSDPModule):
+            raise AssertionError("Each distinct composable distributed API can only be applied to a module once. fully_shard has already been applied to the following module:\n%s" % root)
     if mesh is None:
         kind = torch.accelerator.current_accelerator(check_available=True)
         mesh = init_device_mesh("cpu" if kind is None else kind.type, (torch.distributed.get_world_size(),))
     cut, copied = _shard_dims(mesh)
-    modules = own_modules(module, lambda m: isinstance(m, FSDPModule))
+    modules = list(dict.fromkeys(m for root in roots for m in own_modules(root, lambda m: isinstance(m, FSDPModule))))
     device = _move(modules, set(ignored_params or ()), mesh)
     places = Places(modules, ignored_params or ())
     dims = [placement.dim if placement is not None else 0
             for placement in (shard_placement_fn(p) if shard_placement_fn is not None else None for p in places.params)]
-    module._fsdp_group, module._fsdp_policy = None, mp_policy
+    group = None
     if places.params:
         layout = ByParameter(places, mesh, cut, dims)
         group = Group(layout, places.params, device, mesh.get_group(cut), mesh.get_group(copied) if copied is not None else None,
-                      reshard_after_forward is not False, mp_policy.param_dtype, mp_policy.reduce_dtype)
+                      reshard_after_forward is not False, mp_policy.param_dtype, mp_policy.reduce_dtype, len(roots))
         kinds = ["cut" if d == cut else "copied" for d in range(mesh.ndim)]
         for number, p in enumerate(places.params):
             places.put(number, _as_shard(layout, number, p, mesh, kinds, offload_policy))
-        module._fsdp_group = group
-    module.__class__ = type("FSDP" + type(module).__name__, (FSDPModule, type(module)), {"__module__": type(module).__module__})
-    module.register_forward_pre_hook(_before, prepend=True, with_kwargs=True)
-    module.register_forward_hook(_after, prepend=False)
+    for root in roots:
+        root._fsdp_group, root._fsdp_policy = group, mp_policy
+        root.__class__ = type("FSDP" + type(root).__name__, (FSDPModule, type(root)), {"__module__": type(root).__module__})
+        root.register_forward_pre_hook(_before, prepend=True, with_kwargs=True)
+        root.register_forward_hook(_after, prepend=False)
     return module
 
 
@@ -164,7 +167,7 @@ def _after(module, args, outputs):
     if module._fsdp_policy.output_dtype is not None:
         outputs = cast(outputs, module._fsdp_policy.output_dtype)
     if module._fsdp_group is not None:
-        module._fsdp_group.after_forward(outputs)
+        module._fsdp_group.after_forward(outputs, module)
     return outputs
 
 

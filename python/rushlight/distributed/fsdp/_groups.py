@@ -41,12 +41,13 @@ def in_backward():
 
 
 class Group:
-    """`layout` says how whole tensors are cut: see ByParameter and Flat."""
+    """`layout` says how whole tensors are cut: see ByParameter and Flat. `modules`: of so many modules, each of which is called once."""
 
-    def __init__(self, layout, params, device, shard_group, copy_group, reshard, param_dtype=None, reduce_dtype=None):
+    def __init__(self, layout, params, device, shard_group, copy_group, reshard, param_dtype=None, reduce_dtype=None, modules=1):
         self.layout, self.shard_group, self.copy_group, self.reshard_after_forward = layout, shard_group, copy_group, reshard
         self.param_dtype, self.reduce_dtype, self.params = param_dtype, reduce_dtype, params
         self.reshard_after_backward, self.sync, self.is_whole, self.arrived = True, True, False, set()
+        self.modules, self.called = modules, set()
         self.fulls, self.device = [], device  # of whole parameters; pieces may be kept elsewhere
         for p in params:
             local = layout.local_of(p)
@@ -97,8 +98,12 @@ class Group:
     def before_forward(self):
         self.unshard()
 
-    def after_forward(self, outputs):
-        if not in_backward() and (self.reshard_after_forward or not torch.is_grad_enabled()):
+    def after_forward(self, outputs, module=None):
+        self.called.add(module)
+        last = len(self.called) == self.modules
+        if last:
+            self.called.clear()
+        if last and not in_backward() and (self.reshard_after_forward or not torch.is_grad_enabled()):
             self.reshard()
         if torch.is_grad_enabled():
             for t in _tensors(outputs):

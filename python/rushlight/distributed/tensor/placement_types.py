@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import rushlight as torch
 
 from .._absent import absent
+from ._utils import piece
 
 __all__ = ["Placement", "Shard", "Replicate", "Partial"]
 globals().update(absent("_StridedShard", "", "tensor.placement_types."))
@@ -27,6 +28,14 @@ class Placement:
 class Shard(Placement):
     """Each process has a piece along a dimension, those that torch.chunk() makes; the last ones may be smaller, or empty."""
     dim: int
+
+    @staticmethod
+    def local_shard_size_and_offset(curr_local_size, num_chunks, rank):
+        """(length, first) of a process's piece of so many rows."""
+        first, length = piece(curr_local_size, num_chunks, rank)
+        return length, first
+
+    _local_shard_size_and_offset = local_shard_size_and_offset     # its name until PyTorch 2.10
 
     def __str__(self):
         return f"S({self.dim})"
