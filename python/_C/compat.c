@@ -204,7 +204,6 @@ static PyMethodDef functions[] = {
     {"_log_api_usage_once", none, METH_VARARGS, "Nothing is logged."},
     {"_log_api_usage_metadata", none, METH_VARARGS, "Nothing is logged."},
     {"_is_xnnpack_enabled", no, METH_NOARGS, NULL},
-    {"_has_cuda", no, METH_NOARGS, NULL},
     {NULL},
 };
 static PyMethodDef autograd_functions[] = {

@@ -52,6 +52,8 @@ def __getattr__(name):
     if name in _PUBLIC:
         import rushlight
         return operator.attrgetter(_PUBLIC[name])(rushlight)
+    if name == "_has_cuda":
+        return _C._cuda_why() is None
     if name in _GRAPH:
         from rushlight.jit import _graph
         return getattr(_graph, name)
@@ -284,8 +286,10 @@ for _name in _SETTINGS:
     globals()[_name] = _nothing
 for _name in ("_cuda_isInBadFork _cuda_init "
               "_jit_texpr_fuser_enabled _functorch_in_tree "
-              "_jit_can_fuse_on_cpu _jit_can_fuse_on_gpu _has_kleidiai _has_mkldnn _is_key_in_tls _supported_qengines _mps_is_available _mps_is_on_macos_or_newer").split():
+              "_jit_can_fuse_on_cpu _jit_can_fuse_on_gpu _is_key_in_tls _supported_qengines _mps_is_available _mps_is_on_macos_or_newer").split():
     globals()[_name] = _false
+# What the library is not built with: values, which programs ask without calling
+_has_cudnn = _has_cusparselt = _has_eigen_sparse = _has_kleidiai = _has_magma = _has_mkldnn = _has_mkldnn_acl = _has_mps = _has_xpu = False
 
 
 def _is_alias_of(a, b):

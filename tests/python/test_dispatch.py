@@ -318,6 +318,26 @@ def test_operators_of_programs_are_seen():
 
 # --- kernels of programs for operators of the library
 
+def test_arguments_that_are_written_to_without_a_name():
+    schema = torch._C.parse_schema("ns::f.out(Tensor A, Tensor! out, Tensor[]! l, Tensor(a! -> *) q) -> (Tensor!, Tensor)")
+    assert str(schema) == "ns::f.out(Tensor A, Tensor($0! -> ) out, Tensor($1! -> )[] l, Tensor(a! -> *) q) -> (Tensor($2! -> ), Tensor)"
+    assert [a.is_write for a in schema.arguments] == [False, True, True, True] and str(torch._C.parse_schema(str(schema))) == str(schema)
+    for text in ("f(Tensor!) -> ()", "f(Tensor?! a) -> ()", "f(Tensor ) -> ()", "f(Tensor a) -> (Tensor =)"):
+        with pytest.raises(RuntimeError, match="expected ident"):
+            torch._C.parse_schema(text)
+    lib = torch.library.Library("unnamed", "DEF")
+    lib.define("plus(Tensor x, Tensor! out) -> Tensor!")
+    lib.impl("plus", lambda x, out: out.copy_(x + 1), "CPU")
+    out = torch.zeros(2)
+    assert torch.ops.unnamed.plus(torch.ones(2), out) is out and out.tolist() == [2, 2] and torch.ops.unnamed.plus.default._schema.is_mutable
+    lib._destroy()
+
+
+def test_what_the_library_has_is_said_by_values():
+    for name in "cuda cudnn magma mkldnn mps xpu".split():
+        assert type(getattr(torch._C, "_has_" + name)) is bool
+
+
 def test_kernels_by_dispatch_key():
     calls, x = [], torch.ones(2)
 

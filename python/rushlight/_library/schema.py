@@ -7,11 +7,11 @@ import rushlight as torch
 _NUMBERS = {torch.contiguous_format: 0, torch.int64: 4}
 _REDUCTIONS = {"Mean": 1, "Sum": 2}
 
-_TOKEN = re.compile(r"\s*(->|::|[A-Za-z_][\w.]*|-?\d+\.?\d*(?:e[+-]?\d+)?|\"[^\"]*\"|'[^']*'|[()\[\],=*?!|&])")
+_TOKEN = re.compile(r"\s*(->|::|[$A-Za-z_][\w.]*|-?\d+\.?\d*(?:e[+-]?\d+)?|\"[^\"]*\"|'[^']*'|[()\[\],=*?!|&])")
 
 
 class AliasInfo:
-    """(a) or (a!) behind a type: the value shares memory; with ! it is written to, (a -> *): and may go into a list."""
+    """(a) or (a!) behind a type: the value shares memory; with ! it is written to, (a -> *): and may go into a list. A ! alone: under no other's name."""
 
     def __init__(self, names, is_write, after=None):
         self.before_set, self.after_set = frozenset(names), frozenset(names if after is None else after)
@@ -155,7 +155,7 @@ class _Reader:
                 raise RuntimeError("%s: unexpected text at %r" % (self.text, text[at:at + 20]))
             self.tokens.append(match.group(1))
             at = match.end()
-        self.at = 0
+        self.at = self.unnamed = 0
 
     def peek(self):
         return self.tokens[self.at] if self.at < len(self.tokens) else None
@@ -167,9 +167,36 @@ class _Reader:
         self.at += 1
         return token
 
+    def label(self):
+        """The name of an argument or result."""
+        if self.peek() is not None and not self.peek().isidentifier():
+            raise RuntimeError("schema %r: expected ident, but found %s" % (self.text, self.peek()))
+        return self.next()
+
+    def alias(self):
+        """What (a!) or ! says, None where neither stands."""
+        if self.peek() == "!":
+            self.next()
+            self.unnamed += 1
+            return AliasInfo(["$%d" % (self.unnamed - 1)], True, [])
+        if self.peek() != "(":
+            return None
+        self.next()
+        names, write, after = [], False, None
+        while self.peek() != ")":
+            token = self.next()
+            if token == "!":
+                write = True
+            elif token == "->":
+                after = []
+            elif token not in ("|", ","):
+                (names if after is None else after).append(token)
+        self.next(")")
+        return AliasInfo(names, write, after)
+
     def type(self):
         """(Type, alias, N)"""
-        name, alias, size = self.next(), None, None
+        name, size = self.next(), None
         if name == "(":
             parts = []
             while self.peek() != ")":
@@ -184,19 +211,7 @@ class _Reader:
             self.next(",")
             name = "Dict(%s, %s)" % (key, self.type()[0])
             self.next(")")
-        if self.peek() == "(" :
-            self.next()
-            names, write, after = [], False, None
-            while self.peek() != ")":
-                token = self.next()
-                if token == "!":
-                    write = True
-                elif token == "->":
-                    after = []
-                elif token not in ("|", ","):
-                    (names if after is None else after).append(token)
-            self.next(")")
-            alias = AliasInfo(names, write, after)
+        alias = self.alias()
         while self.peek() in ("[", "?"):
             if self.next() == "?":
                 name += "?"
@@ -207,6 +222,7 @@ class _Reader:
                     size = int(inner)
                 self.next("]")
                 name += "[%s]" % inner
+                alias = alias or self.alias()
         return Type(name), alias, size
 
     def value(self):
@@ -246,7 +262,7 @@ def parse_schema(text):
             kwarg_only = True
         else:
             kind, alias, size = reader.type()
-            label = reader.next()
+            label = reader.label()
             if reader.peek() == "=":
                 reader.next()
                 default = reader.value()
@@ -270,14 +286,14 @@ def parse_schema(text):
         reader.next()
         while reader.peek() != ")":
             kind, alias, size = reader.type()
-            label = "" if reader.peek() in (",", ")") else reader.next()
+            label = "" if reader.peek() in (",", ")") else reader.label()
             returns.append(Argument(label, kind, alias_info=alias, N=size))
             if reader.peek() == ",":
                 reader.next()
         reader.next(")")
     else:
         kind, alias, size = reader.type()
-        label = reader.next() if reader.peek() is not None else ""
+        label = reader.label() if reader.peek() is not None else ""
         returns.append(Argument(label, kind, alias_info=alias, N=size))
     if reader.peek() is not None:
         raise RuntimeError("schema %r: unexpected %s at the end" % (text, reader.peek()))

@@ -9,8 +9,7 @@ from rushlight.backends import (PropModule, __allow_nonbracketed_mutation as _br
 
 def is_available():
     """Whether the library is built with oneDNN."""
-    probe = getattr(torch._C, "_has_mkldnn", None)
-    return bool(probe() if callable(probe) else probe)
+    return torch._C._has_mkldnn
 
 
 def is_acl_available():
