@@ -38,6 +38,12 @@ def test_names_unknown_to_pytorch_are_attribute_errors():
         assert not hasattr(place, name)
 
 
+def test_every_kind_of_device_can_be_seeded():
+    assert [torch.mps.manual_seed(1), torch.xpu.manual_seed_all(2), torch.cuda.manual_seed_all(3)] == [None] * 3
+    with pytest.raises(RuntimeError, match=r"Cannot execute getDefaultGenerator\(\) without MPS backend."):
+        torch.mps.get_rng_state()
+
+
 def test_removed_functions_say_what_to_use():
     with pytest.raises(RuntimeError, match="torch.linalg.eigh"):
         torch.symeig(torch.eye(2))

@@ -10,12 +10,16 @@ def _refuse(what):
 
 
 empty_cache, synchronize = _refuse("emptyCache"), _refuse("deviceSynchronize")
-current_allocated_memory = _refuse("currentAllocatedMemory")
-driver_allocated_memory = _refuse("driverAllocatedMemory")
-recommended_max_memory = _refuse("recommendedMaxMemory")
+current_allocated_memory = _refuse("getCurrentAllocatedMemory")
+driver_allocated_memory = _refuse("getDriverAllocatedMemory")
+recommended_max_memory = _refuse("getRecommendedMaxMemory")
 set_per_process_memory_fraction = _refuse("setMemoryFraction")
-manual_seed, seed = _refuse("manual_seed"), _refuse("seed")
-get_rng_state, set_rng_state = _refuse("get_rng_state"), _refuse("set_rng_state")
+seed = get_rng_state = set_rng_state = _refuse("getDefaultGenerator")
 compile_shader = _refuse("compile_shader")
+
+
+def manual_seed(seed):
+    """Nothing: programs seed every kind of device that there may be."""
+
 
 fill(__name__, "mps", RuntimeError("the MPS backend is not available"))
