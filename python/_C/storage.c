@@ -343,7 +343,11 @@ static PyObject *from_buffer(PyObject *type, PyObject *args, PyObject *kwargs)
     int d = RUSH_U8;
     Py_buffer view;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|znnO:from_buffer", names, &x, &order, &count, &offset, &dtype)) return NULL;
-    if (dtype && !py_to_dtype(dtype, &d)) return PyErr_Format(PyExc_TypeError, "from_buffer(): dtype expected, got %s", py_type_name(dtype));
+    if (!dtype || dtype == Py_None) return PyErr_SetString(PyExc_RuntimeError, "argument 'dtype' cannot be None"), NULL;
+    if (!py_to_dtype(dtype, &d)) return PyErr_Format(PyExc_TypeError, "from_buffer(): dtype expected, got %s", py_type_name(dtype));
+    if (!order && d != RUSH_U8 && d != RUSH_I8) return PyErr_SetString(PyExc_RuntimeError, "function missing required argument 'byte_order' (pos 2)"), NULL;
+    if (order && strcmp(order, "big") && strcmp(order, "little") && strcmp(order, "native"))
+        return PyErr_Format(PyExc_ValueError, "invalid byte_order '%s' (expected 'big', 'little', or 'native')", order);
     if (PyObject_GetBuffer(x, &view, PyBUF_SIMPLE)) return NULL;
     Py_ssize_t size = rush_dtypes[d].size, n = count < 0 ? view.len - offset : count * size;
     if (offset < 0 || n < 0 || offset + n > view.len || n % size) {

@@ -438,6 +438,12 @@ def parse_schema(text):
     return schema.parse_schema(text)
 
 
+def _cuda_getCurrentRawStream(device):
+    """The number by which kernels of programs know a device's current stream."""
+    from rushlight import cuda
+    return cuda.current_stream(device).cuda_stream
+
+
 def _parallel_info():
     """How work is spread over threads."""
     from rushlight import __config__

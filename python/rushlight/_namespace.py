@@ -5,6 +5,8 @@ when they are first looked at, so that the import stays fast.
 """
 import importlib
 import math
+import operator
+import warnings
 
 import rushlight
 from rushlight import _C, _modules
@@ -95,6 +97,7 @@ _ELSEWHERE = {
 _ELSEWHERE = {name: module for module, words in _ELSEWHERE.items() for name in words.split()}
 _TENSOR_TYPES = frozenset(dtype._word + "Tensor" for dtype in _C._dtypes.values()
                           if dtype._storage and not dtype.is_complex and not dtype._word.startswith("Q"))
+_BACKENDS = {"has_cuda": "cuda.is_built", "has_cudnn": "cudnn.is_available", "has_mps": "mps.is_built", "has_mkldnn": "mkldnn.is_available"}
 
 for name in _ELSEWHERE:
     names.pop(name, None)  # written in Python over the operation of that name
@@ -119,6 +122,9 @@ def __getattr__(name):
         value = getattr(importlib.import_module("rushlight._ops" if name == "ops" else "rushlight._classes"), name)
     elif name == "Storage":  # of the default dtype, whatever that is at the moment
         return getattr(importlib.import_module("rushlight.storage"), _C.get_default_dtype()._storage)
+    elif name in _BACKENDS:
+        warnings.warn("'%s' is deprecated, please use 'torch.backends.%s()'" % (name, _BACKENDS[name]), stacklevel=2)
+        return operator.attrgetter(_BACKENDS[name])(rushlight.backends)()
     elif name == "default_generator":
         value = _C.default_generator
     elif name in ("PyTorchFileReader", "PyTorchFileWriter"):

@@ -376,16 +376,18 @@ class TypedStorage(metaclass=_TypedMeta):
         return self._wrap(UntypedStorage._new_shared(size * self._dtype.itemsize, device=device or self.device))
 
     @classmethod
-    def from_buffer(cls, buffer, byte_order=None, *, dtype=None):
-        name = cls._dtype_name
-        if name is not None:
-            dtype = getattr(torch, name)
+    def from_buffer(cls, *args, **kwargs):
+        _warn_typed_storage_removal()
+        return cls._from_buffer(*args, **kwargs)
+
+    @classmethod
+    def _from_buffer(cls, *args, dtype=None, device=None, **kwargs):
+        if cls._dtype_name is not None:
+            dtype = getattr(torch, cls._dtype_name)
         elif dtype is None:
             dtype = torch.get_default_dtype()
-        data = torch.frombuffer(bytearray(buffer), dtype=torch.uint8).untyped_storage()
-        if byte_order == "big" and dtype.itemsize > 1:
-            data.byteswap(dtype)
-        return TypedStorage(wrap_storage=data, dtype=dtype, _internal=True)
+        data = UntypedStorage.from_buffer(*args, dtype=dtype, **kwargs)
+        return TypedStorage(wrap_storage=data if device is None else data.to(device=device), dtype=dtype, _internal=True)
 
     @classmethod
     def from_file(cls, filename, shared=False, size=0):

@@ -34,8 +34,9 @@ class DeviceType(enum.IntEnum):
 class ProfilerActivity(enum.IntEnum):
     CPU = 0
     XPU = 1
+    MTIA = 4
     CUDA = 2
-    MTIA = 3
+    HPU = 3
     PrivateUse1 = 5
 
 

@@ -25,3 +25,6 @@ class Variable(metaclass=VariableMeta):
             else torch.as_tensor(data)
         tensor.requires_grad = requires_grad
         return tensor
+
+
+variable.Variable = Variable     # torch.autograd.variable is the function, and the way to the class

@@ -33,7 +33,16 @@ def _same_length(d, spec):
     return len(d) == len(spec.children_specs)
 
 
-register_pytree_flatten_spec(dict, lambda d, spec: [d[k] for k in spec.context], _same_length)
-register_pytree_flatten_spec(OrderedDict, lambda d, spec: [d[k] for k in spec.context], _same_length)
+def _dict_flatten_spec(d, spec):
+    return [d[k] for k in spec.context]
+
+
+def _list_flatten_spec(d, spec):
+    return [d[i] for i in range(len(spec.children_specs))]
+
+
+_tuple_flatten_spec = _namedtuple_flatten_spec = _list_flatten_spec
+for _kind in (dict, OrderedDict):
+    register_pytree_flatten_spec(_kind, _dict_flatten_spec, _same_length)
 for _kind in (list, tuple, namedtuple):
-    register_pytree_flatten_spec(_kind, lambda d, spec: [d[i] for i in range(len(spec.children_specs))], _same_length)
+    register_pytree_flatten_spec(_kind, _list_flatten_spec, _same_length)
