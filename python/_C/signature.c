@@ -27,7 +27,7 @@ static const char *numpy_word(const char *name)
 
 static int read_one(py_function_object *f, py_overload *o, const rush_op *op)
 {
-    bool method = f->flags & PY_METHOD, written = false;
+    bool method = f->flags & PY_METHOD, written = false, schema = !strcmp(f->space, "ops"); /* torch.ops: named as in the schema, self too */
     *o = (py_overload){.op = op, .inplace = f->flags & PY_INPLACE, .numbers = takes_numbers(op->base)};
     o->wraps = f->flags & PY_ONLY && !o->numbers;
     o->name = PyMem_Calloc(2 * RUSH_MAX(op->nargs, 1), sizeof *o->name);
@@ -36,14 +36,15 @@ static int read_one(py_function_object *f, py_overload *o, const rush_op *op)
     bool dtype = false, device = false;
     for (int i = 0; i < op->nargs; ++i) {
         const rush_arg *a = &op->args[i];
-        const char *name = i == 0 && !method && a->type == RUSH_A_TENSOR && !strcmp(a->name, "self") ? "input" : a->name, *alias = numpy_word(a->name);
+        bool input = !method && !schema && a->type == RUSH_A_TENSOR && !a->list && !strcmp(a->name, "self");
+        const char *name = input ? "input" : a->name, *alias = numpy_word(a->name);
         if (!(o->name[i] = PyUnicode_InternFromString(name))) return -1;
         if (alias && !(o->alias[i] = PyUnicode_InternFromString(alias))) return -1;
         if (!a->kwonly) o->npos = (uint8_t)(i + 1);
         dtype |= a->kwonly && !strcmp(name, "dtype");
         device |= a->kwonly && !strcmp(name, "device");
         o->tensor_args |= a->type == RUSH_A_TENSOR;
-        if (a->has_default && !strcmp(name, "reduction") && strcmp(f->space, "ops")) o->unreduced = (uint8_t)(i + 1);
+        if (a->has_default && !strcmp(name, "reduction") && !schema) o->unreduced = (uint8_t)(i + 1);
         written |= a->written;
     }
     int list = method ? 1 : 0;
