@@ -49,7 +49,7 @@ SUITES = {
     "lightning": ("Lightning-AI+pytorch-lightning", "tests", ["tests_pytorch"]),
     "metric_learning": ("KevinMusgrave+pytorch-metric-learning", ".", ["tests"]),
     "segmentation": ("qubvel-org+segmentation_models.pytorch", ".", ["tests"]),
-    "peft": ("huggingface+peft", ".", ["tests"]),
+    "peft": ("huggingface+peft", ".", ["tests", "-o", "addopts="]),
     "diffusers": ("huggingface+diffusers", ".", ["tests/schedulers", "tests/models", "tests/others"]),
     "tensordict": ("pytorch+tensordict", ".", ["test"]),
     "ignite": ("pytorch+ignite", ".", ["tests"]),
@@ -87,6 +87,14 @@ SUITES = {
     "composer": ("mosaicml+composer", ".", ["tests"]),
     "vision": ("pytorch+vision", "test", []),
     "audio": ("pytorch+audio", "test", ["-c", "/dev/null", "--rootdir=."]),
+    "open_clip": ("mlfoundations+open_clip", ".", ["tests"]),
+    "bitsandbytes": ("bitsandbytes-foundation+bitsandbytes", ".", ["tests"]),
+    "sentence_transformers": ("huggingface+sentence-transformers", ".", ["tests"]),
+    "tianshou": ("thu-ml+tianshou", ".", ["test/base"]),
+    "spikingjelly": ("fangwei123456+spikingjelly", ".", ["test/activation_based"]),
+    "torchrl": ("pytorch+rl", ".", ["test"]),
+    "flair": ("flairNLP+flair", ".", ["tests"]),
+    "transformers": ("huggingface+transformers", ".", ["-m", "not is_pipeline_test and not is_fsdp_test and not is_tensor_parallel_test", "--ignore=tests/trainer/distributed"]),
     "torchao": ("pytorch+ao", ".", ["test/quantization", "test/core", "test/dtypes", "--ignore=test/quantization/pt2e"]),
 }
 ALWAYS = ["-p", "no:cacheprovider", "-p", "no:randomly", "-q", "--tb=short", "--timeout=%d", "--continue-on-collection-errors", "-p", "suites"]
