@@ -157,6 +157,26 @@ print(m(x).shape)
     assert lines[6:] == ["torch.bfloat16 torch.float32 torch.float32 (Shard(dim=0),)", "torch.Size([2, 3])"]
 
 
+def test_the_state_of_one_process_for_all():
+    program = """
+init()
+from rushlight import nn
+from rushlight.distributed.distributed_c10d import _get_default_group
+from rushlight.distributed.utils import _sync_module_states
+torch.manual_seed(rank)
+m = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+m[1].running_mean.fill_(rank + 5.0)
+m[0].bias.data.fill_(rank)
+for src in (0, 1):
+    _sync_module_states(m, _get_default_group(), 250 << 20, src=src, params_and_buffers_to_ignore={"0.bias"}, broadcast_buffers=src == 0)
+print(m[0].weight.tolist(), m[1].running_mean.tolist())
+print(m[0].bias.tolist())
+"""
+    with Ranks(2, program) as job:
+        first, second = (out.splitlines() for out in job.outputs())
+    assert first[0] == second[0] and first[0].endswith("[5.0, 5.0, 5.0]") and (first[1], second[1]) == ("[0.0, 0.0, 0.0]", "[1.0, 1.0, 1.0]")
+
+
 def test_modules_in_one_group():
     """Whole from the first one's call to the last one's, and trained as in one piece."""
     program = """
