@@ -411,6 +411,36 @@ def test_the_flight_recorder(tmp_path):
     assert "rank 1 on host" in trace["error"] and [r["last_begun"] for r in trace["ranks"]] == [1, 0] and os.listdir(tmp_path) == ["trace0"]
 
 
+def test_processes_of_several_jobs_meet_in_a_group():
+    """As trainers send weights to servers of models, neither of which knows the other's default group."""
+    program = """
+from rushlight.distributed.distributed_c10d import Backend, PrefixStore, _new_process_group_helper, _world, default_pg_timeout, rendezvous
+if rank == 1:
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+store, _, _ = next(rendezvous(url, rank, size, timeout=default_pg_timeout))
+make = lambda: _new_process_group_helper(size, rank, [], Backend("gloo"), PrefixStore("weights", store), group_name="weights", timeout=default_pg_timeout)
+group, _ = make()
+_world.pg_group_ranks[group] = {i: i for i in range(size)}
+t = torch.full((2,), rank + 1.0)
+dist.broadcast(t, src=0, group=group)
+u = torch.full((1,), rank + 1.0)
+dist.all_reduce(u, group=group)
+print(t.tolist(), u.tolist(), group.rank(), group.size(), _world.pg_group_ranks[group], dist.get_process_group_ranks(group), dist.is_initialized())
+try:
+    make()
+except ValueError as error:
+    print(error)
+dist.barrier(group=group)
+dist.destroy_process_group(group)
+print(len(_world.pg_group_ranks))
+"""
+    with Ranks(2, program) as job:
+        outs = job.outputs()
+    for rank, out in enumerate(outs):
+        assert out.splitlines() == ["[1.0, 1.0] [3.0] %d 2 {0: 0, 1: 1} [0, 1] %s" % (rank, rank == 1),
+                                    "The specified group name has already been created, please use a different group name", str(rank)]
+
+
 def test_dumps_of_the_flight_recorder():
     program = """
 import json, pickle

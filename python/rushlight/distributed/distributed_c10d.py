@@ -1,5 +1,5 @@
 """torch.distributed: process groups, collectives, messages. The work is done in C (src/dist); here are the names and their arguments."""
-import collections
+import collections.abc
 import contextlib
 import ctypes
 import datetime
@@ -275,11 +275,30 @@ class GroupMember(metaclass=_GroupMeta):
 _pg_map = {}  # group -> its backend's name and its store, in the order in which they were made
 
 
+class _GroupRanks(collections.abc.MutableMapping):
+    """group -> {rank in the job: rank in the group}"""
+
+    def __getitem__(self, group):
+        return {r: i for i, r in enumerate(group._ranks)}
+
+    def __setitem__(self, group, ranks):
+        group._ranks = sorted(ranks, key=ranks.get)
+
+    def __delitem__(self, group):
+        raise TypeError("a group has ranks as long as it is there: destroy_process_group()")
+
+    def __iter__(self):
+        return iter(_pg_map)
+
+    def __len__(self):
+        return len(_pg_map)
+
+
 class _World:
     """The groups of this process."""
 
     def __init__(self):
-        self.pg_map = _pg_map
+        self.pg_map, self.pg_group_ranks = _pg_map, _GroupRanks()
         self.clear()
 
     def clear(self):
@@ -493,6 +512,17 @@ def _make_group(store, rank, ranks, backend, timeout, name, desc, parent=None, d
     whole = ProcessGroup(made, rank, ranks, str(shown), name, store, timeout, desc, config, device)
     _pg_map[whole] = whole._backend_name, store
     return whole
+
+
+def _new_process_group_helper(group_size, group_rank, global_ranks_in_group, backend, store, group_name, backend_options=None, timeout=None, pg_tag=None,
+                              device_id=None, group_desc=None):
+    """(group, its store) of processes that meet at a store, those of other jobs too: programs of reinforcement learning send weights so."""
+    if group_name in {g.group_name for g in _pg_map}:
+        raise ValueError("The specified group name has already been created, please use a different group name")
+    store = PrefixStore(f"{group_name}/", store)
+    group = _make_group(store, group_rank, list(global_ranks_in_group) or list(range(group_size)), backend, timeout or _get_default_timeout(backend and Backend(backend)),
+                        group_name, group_desc or "undefined", None, device_id, backend_options)
+    return group, store
 
 
 def _get_default_timeout(backend):
