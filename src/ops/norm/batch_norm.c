@@ -303,7 +303,7 @@ static void back_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     int64_t c = channels_of(x), count = c ? x->numel / c : 0;
     rush_dtype d = x->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32;
     rush_tensor *dx = T_(out[0]);
-    if (!x->numel) { /* however many rows of nothing there are */
+    if (!count) { /* however many rows of nothing there are */
         for (int k = 1; k < 3; ++k) if (HAS(out[k])) rush_clear(out[k].t);
         return;
     }
