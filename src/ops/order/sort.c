@@ -447,7 +447,7 @@ static void topk_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     int64_t k = in[1].i, last = x->ndim - 1;
     if (x->ndim && x->numel && k && rush_dim_wrap(in[2].i, x->ndim) == last && k <= x->size[last] / 64 && x->dtype != RUSH_U64)
         topk_few(x, k, in[3].i, out[0].t, out[1].t);
-    else run(SORT, TOP | (in[3].i ? DESCENDING : 0), x, in[2].i, x->ndim ? k : RUSH_MIN(k, 1), out[0].t, out[1].t);
+    else run(SORT, TOP | (in[3].i ? DESCENDING : 0), x, in[2].i, x->ndim ? k : 1, out[0].t, out[1].t); /* a number is itself the largest, even of none */
 }
 static void topk_grad(rush_grads *s) { select_grad(s, s->in[2].i, true); }
 
