@@ -21,6 +21,14 @@ static rush_memory_format result_format(const rush_tensor *x)
     return !rush_contiguous(x) && rush_contiguous_as(x, last) ? last : RUSH_CONTIGUOUS;
 }
 
+static int check_input(const rush_tensor *x)
+{
+    RUSH_CHECK(x->ndim >= 2 || (x->ndim && !x->numel), RUSH_RUNTIME_ERROR, "batch_norm needs an input of two or more dims, not of shape %s", rush_shape_of(x));
+    RUSH_CHECK(rush_dtype_is_float(x->dtype) && x->dtype <= RUSH_F64, RUSH_NOT_IMPLEMENTED, "\"batch_norm\" not implemented for '%s'",
+               rush_dtype_word(x->dtype));
+    return 0;
+}
+
 static int norm_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     static const char *const name[] = {"input", "weight", "bias", "running_mean", "running_var"};
@@ -35,9 +43,7 @@ static int norm_shape(const rush_op *op, const rush_value *in, rush_value *out)
         RUSH_CHECK(!HAS(in[k]) || (in[k].t->numel == c && in[k].t->ndim < 2), RUSH_RUNTIME_ERROR, "%s should contain %lld elements not %lld", name[k], (long long)c,
                    (long long)in[k].t->numel);
     }
-    RUSH_CHECK(x->ndim >= 2 || (x->ndim && !x->numel), RUSH_RUNTIME_ERROR, "batch_norm needs an input of two or more dims, not of shape %s", rush_shape_of(x));
-    RUSH_CHECK(rush_dtype_is_float(x->dtype) && x->dtype <= RUSH_F64, RUSH_NOT_IMPLEMENTED, "\"batch_norm\" not implemented for '%s'",
-               rush_dtype_word(x->dtype));
+    if (check_input(x)) return -1;
     if (rush_norm_param_dtype(x, w, &d) || !rush_out_format(out, 0, result_format(x), x, x->dtype, x->ndim, x->size)) return -1;
     return rush_out_t(out, 1, x, d, 1, in[TRAINING].i ? &c : &none) && rush_out_t(out, 2, x, d, 1, in[TRAINING].i ? &c : &none) ? 0 : -1;
 }
@@ -284,6 +290,7 @@ static int back_shape(const rush_op *op, const rush_value *in, rush_value *out)
     const rush_tensor *x = in[1].t, *w = T_(in[2]);
     int64_t c = channels_of(x);
     const int64_t *mask = in[9].ints;
+    if (check_input(x)) return -1;
     RUSH_CHECK(rush_same_sizes(in[0].t, x), RUSH_RUNTIME_ERROR, "grad_out of size %s for an input of size %s", rush_shape_of(in[0].t), rush_shape_of(x));
     for (int k = 2; k < 7; ++k) {
         bool unused = in[7].i ? k == 3 || k == 4 : k > 4;
