@@ -59,6 +59,7 @@ int py_match(const py_overload *, py_call *, PyObject *const *args, Py_ssize_t n
 int py_overloads_read(py_function_object *); /* 0 or -1 */
 bool py_has_inplace(const char *base);
 unsigned py_method_of(const rush_op *first); /* what the overloads say together: rush_op_method */
+PyObject *py_describe_args(PyObject *const *args, Py_ssize_t n, PyObject *kwnames, int first); /* "(Tensor, str, dim=int)" */
 void *py_no_match(py_function_object *, const py_call *only, PyObject *const *args, Py_ssize_t n, PyObject *kwnames); /* raises */
 PyObject *py_parameters(const py_function_object *, const py_overload *); /* "input, other, *, alpha=1, out=None" */
 PyObject *py_signature(const py_function_object *, const py_overload *); /* "(Tensor input, Tensor other, *, Number alpha = 1)" */

@@ -1,11 +1,12 @@
 /* convert.c - tensors to another dtype, device or memory format: to(), type(), float() and the like, set_(). */
 #include "ext.h"
+#include "call.h"
 #include "op/watch.h"
 #include "op/formula.h"
 
 typedef struct wanted {
     int dtype;        /* -1: as it is */
-    bool has_device, copy, non_blocking;
+    bool has_device, copy, has_copy, non_blocking;
     rush_device device;
     int format;       /* RUSH_PRESERVE: as it is */
     bool has_format;
@@ -51,7 +52,7 @@ static int take_keyword(wanted *w, PyObject *name, PyObject *x)
         if (x != Py_None) ok = py_to_dtype(x, &w->dtype);
     } else if (!PyUnicode_CompareWithASCIIString(name, "device")) {
         if (x != Py_None) ok = w->has_device = true, py_to_device(x, &w->device);
-    } else if (!PyUnicode_CompareWithASCIIString(name, "other")) {
+    } else if (!PyUnicode_CompareWithASCIIString(name, "tensor") || !PyUnicode_CompareWithASCIIString(name, "other")) {
         if (!py_is_tensor(x)) return 0;
         w->dtype = py_tensor_of(x)->dtype, w->device = py_tensor_of(x)->device, w->has_device = true;
     } else if (!PyUnicode_CompareWithASCIIString(name, "non_blocking")) {
@@ -60,7 +61,7 @@ static int take_keyword(wanted *w, PyObject *name, PyObject *x)
         ok = ok < 0 ? -1 : 1;
     } else if (!PyUnicode_CompareWithASCIIString(name, "copy")) {
         ok = PyObject_IsTrue(x);
-        w->copy = ok > 0;
+        w->copy = ok > 0, w->has_copy = true;
         ok = ok < 0 ? -1 : 1;
     } else if (!PyUnicode_CompareWithASCIIString(name, "memory_format")) {
         if (x == Py_None) return 1;
@@ -74,7 +75,7 @@ static int take_keyword(wanted *w, PyObject *name, PyObject *x)
 }
 
 /* to(dtype, non_blocking, copy), to(device, dtype, non_blocking, copy), to(other, non_blocking, copy), by keyword. */
-static int parse_to(const char *who, wanted *w, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, bool copies)
+static int parse_to(wanted *w, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     *w = (wanted){.dtype = -1, .format = RUSH_PRESERVE};
     Py_ssize_t i = 0, nkw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
@@ -96,9 +97,10 @@ static int parse_to(const char *who, wanted *w, PyObject *const *args, Py_ssize_
     }
     bool *flags[] = {&w->non_blocking, &w->copy};
     for (int k = 0; i < n; ++i, ++k) {
-        ok = k < (copies ? 2 : 1) && PyBool_Check(args[i]);
+        ok = k < 2 && PyBool_Check(args[i]);
         if (!ok) goto wrong;
         *flags[k] = args[i] == Py_True;
+        w->has_copy |= k == 1;
     }
     for (Py_ssize_t k = 0; k < nkw; ++k)
         if ((ok = take_keyword(w, PyTuple_GET_ITEM(kwnames, k), args[n + k])) <= 0) goto wrong;
@@ -106,19 +108,22 @@ static int parse_to(const char *who, wanted *w, PyObject *const *args, Py_ssize_
     if (w->has_device && w->device.type == RUSH_CPU) w->device.index = -1;
     return 0;
 wrong:
-    if (ok == 0 && !PyErr_Occurred())
-        PyErr_Format(PyExc_TypeError, "%s() received an invalid combination of arguments - got %s%s, but expected one of:\n"
+    if (PyErr_Occurred()) return -1;
+    PyObject *got = py_describe_args(args, n, kwnames, 0);
+    if (got)
+        PyErr_Format(PyExc_TypeError, "to() received an invalid combination of arguments - got %U, but expected one of:\n"
                      " * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n"
                      " * (torch.dtype dtype, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n"
                      " * (Tensor tensor, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n",
-                     who, n ? py_type_name(args[0]) : "keywords", n > 1 ? " and more" : "");
+                     got);
+    Py_XDECREF(got);
     return -1;
 }
 
 static PyObject *to(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     wanted w;
-    return parse_to("to", &w, args, n, kwnames, true) ? NULL : converted(self, &w);
+    return parse_to(&w, args, n, kwnames) ? NULL : converted(self, &w);
 }
 
 /* A memory_format that was given, or NULL or None. */
@@ -237,7 +242,8 @@ static PyObject *type(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObj
 static PyObject *parse_to_function(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     wanted w;
-    if (parse_to("to", &w, args, n, kwnames, false)) return NULL;
+    if (parse_to(&w, args, n, kwnames)) return NULL;
+    if (w.has_copy) return PyErr_Format(PyExc_RuntimeError, ".to() does not accept copy argument");
     return Py_BuildValue("NNNN", w.has_device ? py_device(w.device) : py_ref(Py_None), w.dtype < 0 ? py_ref(Py_None) : py_dtype(w.dtype),
                          PyBool_FromLong(w.non_blocking), w.has_format ? py_memory_format(w.format) : py_ref(Py_None));
 }

@@ -187,7 +187,7 @@ static PyObject *join(PyObject *list)
 }
 
 /* "(Tensor, str, dim=int)": what was given. */
-static PyObject *describe(PyObject *const *args, Py_ssize_t n, PyObject *kwnames, int first)
+PyObject *py_describe_args(PyObject *const *args, Py_ssize_t n, PyObject *kwnames, int first)
 {
     PyObject *list = PyList_New(0);
     Py_ssize_t nkw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
@@ -280,7 +280,7 @@ void *py_no_match(py_function_object *f, const py_call *only, PyObject *const *a
     if (PyErr_Occurred()) return NULL;
     if (rush_failed()) return py_raise();
     if (only) return say_one(f, only, n), NULL;
-    PyObject *got = describe(args, n, kwnames, f->flags & PY_METHOD);
+    PyObject *got = py_describe_args(args, n, kwnames, f->flags & PY_METHOD);
     PyObject *text = got ? PyUnicode_FromFormat("%U() received an invalid combination of arguments - got %U, but expected one of:", f->name, got) : NULL;
     for (int i = 0; text && i < f->n; ++i) {
         PyObject *signature = py_signature(f, &f->overload[i]);

@@ -528,3 +528,21 @@ def test_attention_of_packed_sequences():
     torch.testing.assert_close(paged, varlen_attn(q.detach(), keys, values, ends_q, ends, 4, 8, enable_gqa=True, window_size=(-1, 0)))
     with pytest.raises(ValueError, match="enable_gqa"):
         varlen_attn(q, k, v, ends_q, ends_k, 4, 6)
+
+
+def test_to_refuses_what_it_cannot_do():
+    m, x = nn.Linear(2, 2), torch.zeros(1, dtype=torch.float64)
+    for call in (lambda: m.to("cpu", copy=True), lambda: m.to(torch.float32, False, False), lambda: m.to(torch.float32, copy=False)):
+        with pytest.raises(RuntimeError, match=r"\.to\(\) does not accept copy argument"):
+            call()
+    assert m.to(tensor=x).weight.dtype is torch.float64 and torch.zeros(1).to(tensor=x).dtype is torch.float64
+    with pytest.raises(TypeError, match=r"to\(\) received an invalid combination of arguments - got \(str, int\), but expected one of:"):
+        m.to("cpu", 3)
+
+
+def test_a_buffer_takes_no_name_that_is_taken():
+    m = nn.Module()
+    m.taken = 5
+    with pytest.raises(KeyError, match="attribute 'taken' already exists"):
+        m.taken = nn.Buffer(torch.ones(1))
+    assert m.taken == 5 and not m._buffers

@@ -353,7 +353,8 @@ class Module(torch._C._ModuleBase):
         elif isinstance(value, torch.Tensor) and isinstance(value, Buffer):
             if buffers is None:
                 raise AttributeError("cannot assign buffer before Module.__init__() call")
-            _forget(self, name, own, params, modules)
+            _forget(self, name, params, modules)
+            _check_new_name(self, "buffer", name, buffers)
             _place_buffer(self, name, value, value.persistent)
         else:
             object.__setattr__(self, name, value)
