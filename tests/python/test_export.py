@@ -350,3 +350,95 @@ def test_shapes_that_do_not_fit_the_arguments(shapes, error, told):
 def test_strides_of_empty_tensors_are_no_sizes_of_their_own():
     program = torch.export.export(nn.ReLU(), (torch.ones(2, 3),), dynamic_shapes=({1: Dim("n")},))
     assert list(program.range_constraints) == ["s0"] and program.module()(torch.ones(2, 0)).shape == (2, 0)
+
+
+class Cell(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(3, 3)
+        self.register_buffer("seen", torch.zeros(3))
+
+    def forward(self, pair, scale=1.0, *, y):
+        self.seen.add_(1)
+        return {"a": self.lin(pair[0]) * scale + self.seen, "n": (pair[1] * y).sum()}
+
+
+class Nest(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell, self.unused = Cell(), nn.Linear(2, 2)
+        norm = nn.LayerNorm(3)
+        self.tail = nn.Sequential(norm, nn.ReLU(), norm)
+        self.tail[1].bias = self.bias = nn.Parameter(torch.ones(3))
+
+    def forward(self, x, *, y):
+        first = self.cell([x, x + 1], 2.0, y=y)
+        second = self.cell([first["a"], y * x.shape[0]], 2.0, y=y)
+        return self.tail(second["a"]) + first["n"] * second["n"] + self.bias + torch.tensor([1., 2., 3.])
+
+
+@pytest.mark.parametrize("kept", [(), ("cell",), ("cell", "tail.2")])
+@pytest.mark.parametrize("way", [lambda p: p, through_a_file, torch.export.ExportedProgram.run_decompositions])
+def test_programs_have_their_modules_again(kept, way):
+    module, x, y = Nest(), torch.randn(4, 3), torch.randn(3)
+    program = way(torch.export.export(module, (x,), {"y": y}, dynamic_shapes={"x": {0: Dim("n")}, "y": None}, preserve_module_call_signature=kept))
+    if kept and way is torch.export.ExportedProgram.run_decompositions:     # the buffer's value goes from call to call
+        with pytest.raises(RuntimeError, match="a module whose signature is preserved"):
+            torch.export.unflatten(program)
+        return
+    made = torch.export.unflatten(program)
+    assert [n for n, _ in made.named_modules(remove_duplicate=False) if "@" not in n] == [n for n, _ in module.named_modules(remove_duplicate=False)]
+    assert made.bias is getattr(made.tail, "1").bias
+    for n in (4, 6):
+        x = torch.randn(n, 3)
+        torch.testing.assert_close(made(x, y=y), module(x, y=y))
+    torch.testing.assert_close(made.cell.seen, module.cell.seen)
+    assert made.cell.seen is not module.cell.seen
+    if kept:
+        made.cell = module.cell
+        want = module(x, y=y)
+        module.cell.seen.sub_(2)
+        torch.testing.assert_close(made(x, y=y), want)
+        inputs = program.module_call_graph[1].signature.inputs
+        assert [type(a).__name__ for a in inputs] == ["TensorArgument", "TensorArgument", "ConstantArgument", "TensorArgument"] and inputs[2].value == 2.0
+    with pytest.raises(RuntimeError, match=r"Expected input at \*args\[0\].shape\[1\] to be equal to 3, but got 5"):
+        made(torch.ones(4, 5), y=y)
+    with pytest.raises(RuntimeError, match=r"Expected input at \*kwargs\['y'\].shape\[0\] to be equal to 3, but got 4"):
+        made(x, y=torch.ones(4))
+    with pytest.raises(ValueError, match=r"Got the following keywords \['z'\] but expected \['y'\]"):
+        made(x, z=y)
+    with pytest.raises(TypeError, match="There is no flat args adapter specified"):
+        made(x, y)
+
+
+class Branching(nn.Module):
+    class Inner(nn.Module):
+        def forward(self, x, up):
+            return x + 1 if up else x * 3
+
+    def __init__(self):
+        super().__init__()
+        self.inner = self.Inner()
+
+    def forward(self, x):
+        return self.inner(self.inner(x, True), False) + self.inner(x, True)
+
+
+def test_a_module_runs_another_graph_with_each_call():
+    x = torch.randn(3)
+    plain, kept = (torch.export.unflatten(torch.export.export(Branching(), (x,), preserve_module_call_signature=names)) for names in ((), ("inner",)))
+    assert [n for n, _ in plain.named_modules()] == ["", "inner", "inner@1"]
+    assert len(kept.inner.call_modules()) == 3 and kept.inner.call_modules()[0] is kept.inner.call_modules()[2]
+    for _ in range(2):
+        torch.testing.assert_close(plain(x), Branching()(x))
+        torch.testing.assert_close(kept(x), Branching()(x))
+    kept.inner = Branching.Inner()
+    torch.testing.assert_close(kept(x), Branching()(x))
+
+
+def test_an_adapter_fits_arguments():
+    class First(torch.export.FlatArgsAdapter):
+        def adapt(self, target_spec, input_spec, input_args, metadata=None, obj=None):
+            return input_args[:target_spec.num_leaves]
+    made = torch.export.unflatten(torch.export.export(nn.ReLU(), (torch.ones(2),)), First())
+    assert torch.equal(made(torch.tensor([-1., 2.]), 7), torch.tensor([0., 2.]))

@@ -282,7 +282,7 @@ def _program_json(program):
     signature, calls = program.graph_signature, []
     for entry in program.module_call_graph:
         s = entry.signature
-        calls.append({"fqn": entry.fqn, "signature": s and {"inputs": [], "outputs": [], "in_spec": pytree.treespec_dumps(s.in_spec), "out_spec": pytree.treespec_dumps(s.out_spec),
+        calls.append({"fqn": entry.fqn, "signature": s and {"inputs": [_by_name(a) for a in s.inputs], "outputs": [_by_name(a) for a in s.outputs], "in_spec": pytree.treespec_dumps(s.in_spec), "out_spec": pytree.treespec_dumps(s.out_spec),
                                                             "forward_arg_names": s.forward_arg_names}})
     graph = {"graph": graph_json(program.graph_module), "signature": {"input_specs": [_input_json(s) for s in signature.input_specs],
                                                                       "output_specs": [_output_json(s) for s in signature.output_specs]},
@@ -590,7 +590,7 @@ def load(f, *, extra_files=None, expected_opset_version=None):
     calls = []
     for entry in graph["module_call_graph"]:
         s = entry.get("signature")
-        calls.append(ModuleCallEntry(entry["fqn"], s and ModuleCallSignature([], [], pytree.treespec_loads(s["in_spec"]), pytree.treespec_loads(s["out_spec"]), s.get("forward_arg_names"))))
+        calls.append(ModuleCallEntry(entry["fqn"], s and ModuleCallSignature(*([_read_arg(a) for a in s[k]] for k in ("inputs", "outputs")), pytree.treespec_loads(s["in_spec"]), pytree.treespec_loads(s["out_spec"]), s.get("forward_arg_names"))))
     ranges = {Symbol(k): ValueRanges((-UNBOUNDED if k.startswith(("u", "zuf")) else 0) if v.get("min_val") is None else v["min_val"], UNBOUNDED if v.get("max_val") is None else v["max_val"]) for k, v in tree.get("range_constraints", {}).items()}
     return ExportedProgram(module, module.graph, signature, state, ranges, calls, None, constants, verifiers=tree.get("verifiers") or ["TRAINING"])
 

@@ -102,25 +102,54 @@ class _Functions(torch.overrides.TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+class Border:
+    """Stands for an operation where a module whose signature is preserved is entered, with its arguments, or left, with what it returns."""
+
+    def __init__(self, key, spec, leaving):
+        self.key, self.spec, self.leaving = key, spec, leaving
+
+    @staticmethod
+    def watch(name, module):
+        """The hooks that tell of calls of a module."""
+        def tell(value, leaving):
+            run = running()
+            last = _place[-1].last if _place else None
+            if run is not None and not run.within and last is not None and last[0] is module and last[1].partition("@")[0] == "L__self__" + name:
+                mark = last[1].partition("@")[2]
+                leaves, spec = pytree.tree_flatten(value)
+                run.calls.append(Call(Border(name + "@" * bool(mark) + mark, spec, leaving), (leaves,), {}, (), True, None))
+
+        def left(module, args, kwargs, result):
+            tell(result, True)
+        return module.register_forward_pre_hook(lambda module, args, kwargs: tell((args, kwargs), False), with_kwargs=True), module.register_forward_hook(left, with_kwargs=True)
+
+
 class Place:
     """Where in the program a call is: the modules that it is inside of, and the function that makes it."""
 
     def __init__(self, root):
-        self.names = {id(m): name for name, m in reversed(list(root.named_modules(remove_duplicate=False)))} if isinstance(root, torch.nn.Module) else {}
-        self.modules, self.function, self.counts, self.entered = {}, None, {}, []
+        self.names = {}
+        for name, m in root.named_modules(remove_duplicate=False) if isinstance(root, torch.nn.Module) else ():
+            self.names.setdefault(id(m), []).append(name)
+        self.modules, self.function, self.counts, self.entered, self.last = {}, None, {}, [], None    # last: the one that was entered or left just now
 
     def enter(self, module, args):
-        name = self.names.get(id(module))
-        if name is None:
+        names = self.names.get(id(module))
+        if names is None:
             return
+        outer = next(reversed(self.modules.values()))[0] + "." if self.modules else ""     # of several names, one within the caller, by turns
+        within = [n for n in names if outer == "." or n.startswith(outer)]
+        name = min(within or names, key=lambda n: self.counts.get(n, -1))
         again = self.counts[name] = self.counts.get(name, -1) + 1
         key = "L__self__" + name + ("@%d" % again if again else "")
         self.modules[key] = (name, torch_name("%s.%s" % (type(module).__module__, type(module).__qualname__)))
-        self.entered.append((module, key))
+        self.last = (module, key)
+        self.entered.append(self.last)
 
     def leave(self, module, args, result):
         if self.entered and self.entered[-1][0] is module:
-            del self.modules[self.entered.pop()[1]]
+            self.last = self.entered.pop()
+            del self.modules[self.last[1]]
 
     @contextlib.contextmanager
     def watch(self):
@@ -336,6 +365,7 @@ class Builder:
         self.key = [{} for _ in runs]     # per run: id of a tensor -> key
         self.node, self.numbers, self.tainted, self.detached = {}, {}, set(), {}
         self.constants, self.blocks = {}, {}
+        self.borders = {}                 # key of a call whose signature is preserved -> [(spec, nodes) of what it takes, of what it gives]
         self.fake_mode = outer.fake_mode if outer else FakeTensorMode()
         self.dimension = {}               # numbers that a tensor's dimension had -> (its node, which)
         self.roots = {}                   # symbol of a number that follows from data -> its node
@@ -592,6 +622,8 @@ class Builder:
 
     def call(self, calls):
         first = calls[0]
+        if isinstance(first.func, Border):
+            return self.border(calls)
         if any(c.func is not first.func for c in calls):
             raise Differs("which operations are called")
         leaves = [t for t in pytree.tree_leaves((first.args, first.kwargs)) if isinstance(t, torch.Tensor)]
@@ -628,6 +660,12 @@ class Builder:
             self.define(node, [r[0] for r in results], True)
         elif tainted:
             self.tainted.add(self.key[0].get(id(first.results[0])))
+
+    def border(self, calls):
+        borders = [c.func for c in calls]
+        if any(not isinstance(x, Border) or (x.key, x.spec, x.leaving) != (borders[0].key, borders[0].spec, borders[0].leaving) for x in borders):
+            raise Differs("how the module %s is called" % borders[0].key)
+        self.borders.setdefault(borders[0].key, []).append((borders[0].spec, self.argument([c.args[0] for c in calls])))
 
     @staticmethod
     def say_where(node, call):
@@ -673,10 +711,11 @@ def is_pure(node):
     return not any(word in schema.name for word in _RANDOM)
 
 
-def without_dead(graph):
+def without_dead(graph, wanted=()):
     """Takes out what nothing needs."""
+    wanted = {n for n in wanted if isinstance(n, torch.fx.Node)}
     for node in reversed(list(graph.nodes)):
-        if not node.users and is_pure(node):
+        if not node.users and node not in wanted and is_pure(node):
             graph.erase_node(node)
 
 

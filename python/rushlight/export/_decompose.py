@@ -3,6 +3,7 @@
 Three things happen to each node, from the top down: an operation that the table has a rule for is given to that rule (_Interpreted.call, and _Above
 inside of composites); changes in place become results (FunctionalizeMode); what arrives below is given to its rule, too, or is written down (_Below).
 """
+import dataclasses
 import math
 
 import rushlight as torch
@@ -15,8 +16,8 @@ from rushlight.utils import _pytree as pytree
 from rushlight.utils._python_dispatch import TorchDispatchMode, _disable_current_modes, _pop_mode, _push_mode
 
 from ._capture import Builder, Differs, Run, Sizes, _running, without_dead
-from ._export import Capturing, Varying, lift_constants
-from .exported_program import ExportedProgram
+from ._export import Capturing, Varying, argument_specs, lift_constants
+from .exported_program import ExportedProgram, ModuleCallEntry
 from ._symbols import Number, Relation
 from .graph_signature import ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, TensorArgument
 
@@ -93,6 +94,8 @@ class _Above(_ByRules):
 class _Interpreted(Run):
     """One run of a graph with these values of its inputs. `changed`: what inputs have become, by number."""
 
+    wanted = frozenset()    # names of nodes whose values are asked for
+
     def __init__(self, module, table, values):
         super().__init__([v for v in values if isinstance(v, torch.Tensor)])
         self.module, self.table, self.operands = module, table, list(values)
@@ -136,7 +139,7 @@ class _Interpreted(Run):
         return made
 
     def interpret(self, given):
-        values = {}
+        values, self.marked = {}, {}
         for node in self.module.graph.nodes:
             if node.op == "placeholder":
                 values[node] = next(given)
@@ -148,6 +151,8 @@ class _Interpreted(Run):
                 self.below.node = node
                 args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: values[n])
                 values[node] = self.call(node.target, tuple(args), kwargs)
+            if node.name in self.wanted:
+                self.marked[node.name] = self.pure.read(values[node])
 
     def call(self, target, args, kwargs):
         if isinstance(target, HigherOrderOperator):
@@ -265,7 +270,9 @@ class _Again(Capturing):
     def run(self, numbers):
         state = torch.random._states()
         try:
-            return _Interpreted(self.origin.graph_module, self.table, self.inputs(numbers)).capture()
+            run = _Interpreted(self.origin.graph_module, self.table, self.inputs(numbers))
+            run.wanted = {a.name for e in self.origin.module_call_graph[1:] if e.signature for a in (*e.signature.inputs, *e.signature.outputs) if not isinstance(a, ConstantArgument)}
+            return run.capture()
         finally:
             torch.random._go_on_from(state)
 
@@ -279,10 +286,11 @@ class _Again(Capturing):
             arg = ConstantArgument(made.name, spec.arg.value) if isinstance(spec.arg, ConstantArgument) else type(spec.arg)(made.name)
             specs.append(InputSpec(spec.kind, arg, spec.target, spec.persistent))
         b.build()
+        marked = {name: b.argument([run.marked[name] for run in runs]) for name in runs[0].marked}
         changed = [i for i in runs[0].changed if self.specs[i].kind is not InputKind.PARAMETER]
         results = b.argument([[run.changed[i] for i in changed] + list(run.result) for run in runs])
         b.graph.output(tuple(results))
-        without_dead(b.graph)
+        without_dead(b.graph, marked.values())
         constants = lift_constants(b, specs)
         outputs = []
         for i, r in zip(changed, results):
@@ -291,15 +299,23 @@ class _Again(Capturing):
         for r, spec in zip(results[len(changed):], self.origin.graph_signature.output_specs):
             known = spec.kind is not OutputKind.USER_OUTPUT     # the program was made pure before
             outputs.append(OutputSpec(spec.kind, TensorArgument(r.name), spec.target) if known else self.result(r))
-        return self.program(b, specs, constants, outputs)
+        return self.program(b, specs, constants, outputs, marked)
 
-    def program(self, b, specs, constants, outputs):
+    def program(self, b, specs, constants, outputs, marked):
         origin, root = self.origin, torch.nn.Module()
         for name, block in b.blocks.items():
             root.add_module(name, block)
         signature = ExportGraphSignature(specs, outputs)
         return ExportedProgram(torch.fx.GraphModule(root, b.graph), b.graph, signature, dict(origin.state_dict), {**self.ranges(b), **origin.range_constraints},
-                               origin.module_call_graph, origin.example_inputs, {**origin.constants, **constants})
+                               [self.call_entry(e, marked) for e in origin.module_call_graph], origin.example_inputs, {**origin.constants, **constants})
+
+    def call_entry(self, entry, marked):
+        """What was said of a call of a module, with the names that nodes have now."""
+        kept = entry.signature
+        if kept is None:
+            return entry
+        inputs, outputs = ([a if isinstance(a, ConstantArgument) else argument_specs([marked.get(a.name)])[0] for a in arguments] for arguments in (kept.inputs, kept.outputs))
+        return ModuleCallEntry(entry.fqn, dataclasses.replace(kept, inputs=inputs, outputs=outputs))
 
 
 def _unrolled(op):

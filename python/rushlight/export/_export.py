@@ -7,7 +7,7 @@ import rushlight as torch
 from rushlight.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from rushlight.utils import _pytree as pytree
 
-from ._capture import Builder, Differs, Run, Sizes, without_dead
+from ._capture import Border, Builder, Differs, Run, Sizes, without_dead
 from .dynamic_shapes import UNBOUNDED, Dim, _DimHint, leaf_specs
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature, Symbol, ValueRanges
 from .graph_signature import (ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, SymFloatArgument, SymIntArgument,
@@ -33,8 +33,9 @@ class Capturing:
     """One export: the module, its arguments, the symbols. as_traced: numbers that it reads out of tensors are those of the example, as torch.jit.trace has them."""
     run_type = Run
 
-    def __init__(self, module, args, kwargs, dynamic_shapes, as_traced):
+    def __init__(self, module, args, kwargs, dynamic_shapes, as_traced, preserved=()):
         self.module, self.as_traced = module, as_traced
+        self.preserved = {name: module.get_submodule(name) for name in preserved}      # modules whose signature the program keeps
         self.leaves, self.spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
         self.symbols, self.sizes = {}, []      # sizes: per leaf {dimension: (symbol, factor, term)}
         roots = {}
@@ -104,7 +105,9 @@ class Capturing:
         tensors = [t for t in leaves if isinstance(t, torch.Tensor)]
         run = self.run_type([*kept, *tensors])
         run.leaves, run.as_traced = leaves, self.as_traced
-        with self.put_back(kept):
+        with self.put_back(kept), contextlib.ExitStack() as hooks:
+            for hook in (h for name, m in self.preserved.items() for h in Border.watch(name, m)):
+                hooks.callback(hook.remove)
             run.capture(self.module, args, kwargs)
         return run
 
@@ -245,7 +248,7 @@ class Capturing:
         if rough:
             return None
         b.graph.output(tuple(results))
-        without_dead(b.graph)
+        without_dead(b.graph, [n for border in b.borders.values() for _, nodes in border for n in nodes])
         constants = lift_constants(b, specs)
         return self.program(b, specs, constants, [self.result(r) for r in results], flat[0][1])
 
@@ -287,8 +290,20 @@ class Capturing:
             root.add_module(name, block)
         ranges = self.ranges(b)
         entry = ModuleCallEntry("", ModuleCallSignature([], [], self.spec, out_spec, self.argument_names))
-        calls = [entry] + [ModuleCallEntry(name) for name, _ in module.named_modules() if name]
+        kept = {key: ModuleCallSignature(argument_specs(given), argument_specs(results), in_spec, out_spec) for key, ((in_spec, given), (out_spec, results)) in b.borders.items()}
+        names = [name for name, _ in module.named_modules(remove_duplicate=False) if name]
+        calls = [entry] + [ModuleCallEntry(name, kept.get(name)) for name in [*names, *(key for key in kept if key not in names)]]
         return ExportedProgram(torch.fx.GraphModule(root, b.graph), b.graph, ExportGraphSignature(specs, outputs), state, ranges, calls, (args, kwargs), constants)
+
+
+def argument_specs(values):
+    """What is said of values that a module takes or gives."""
+    def one(v):
+        if not isinstance(v, torch.fx.Node):
+            return ConstantArgument("", v)
+        name = "c_" + v.target if v.op == "get_attr" else v.name
+        return TensorArgument(name) if v.meta.get("tensor") else SymIntArgument(name)
+    return [one(v) for v in values]
 
 
 def lift_constants(b, specs):
@@ -321,10 +336,10 @@ def _identifier(name):
 
 def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserve_module_call_signature=(), prefer_deferred_runtime_asserts_over_guards=False):
     """Captures a module as a program without Python: torch.export.export."""
-    return captured(mod, args, kwargs, dynamic_shapes)
+    return captured(mod, args, kwargs, dynamic_shapes, preserved=preserve_module_call_signature)
 
 
-def captured(mod, args, kwargs=None, dynamic_shapes=None, as_traced=False):
+def captured(mod, args, kwargs=None, dynamic_shapes=None, as_traced=False, preserved=()):
     if not isinstance(mod, torch.nn.Module):
         raise ValueError("Expected `mod` to be an instance of `torch.nn.Module`, got %s." % type(mod))
     if isinstance(mod, torch.jit.ScriptModule):
@@ -332,7 +347,7 @@ def captured(mod, args, kwargs=None, dynamic_shapes=None, as_traced=False):
     if not isinstance(args, (tuple, list)):
         from rushlight._dynamo.exc import UserError
         raise UserError("Expecting `args` to be a tuple of example positional inputs, got %s" % type(args))
-    capturing = Capturing(mod, tuple(args), kwargs or {}, dynamic_shapes, as_traced)
+    capturing = Capturing(mod, tuple(args), kwargs or {}, dynamic_shapes, as_traced, preserved)
     try:
         return capturing.capture()
     except Differs as error:
