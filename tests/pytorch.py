@@ -29,11 +29,16 @@ MENTIONED = {
                            "_unwrap_functional_tensor _wrap_for_grad _wrap_functional_tensor get_inplace_requires_grad_allowed set_inplace_requires_grad_allowed "
                            "get_single_level_autograd_function_allowed set_single_level_autograd_function_allowed",
     "torch._dynamo.utils": "LazyString clone_input",
-    "torch._export.utils": "_is_cia_op _maybe_find_pre_dispatch_tf_mode_for_export",
+    "torch._export.utils": "node_inline_ nodes_count nodes_filter nodes_map sequential_split register_dataclass_as_pytree_node _is_cia_op _maybe_find_pre_dispatch_tf_mode_for_export",
     "torch._functorch.vmap": "restore_vmap _check_out_dims_is_int_or_int_pytree",
+    "torch._functorch.aot_autograd": "aot_export_module",
+    "torch._inductor.compile_fx": "split_const_gm",
+    "torch.export._trace": "DEFAULT_EXPORT_DYNAMO_CONFIG _export_to_torch_ir _convert_ts_to_export_experimental",
+    "torch.export.unflatten": "_disable_interpreter",
     "torch._guards": "CompileId TracingContext tracing",
     "torch._library.infer_schema": "tuple_to_list",
     "torch.fx.experimental.const_fold": "FoldedGraphModule",
+    "torch.fx._symbolic_trace": "_ConstantAttributeType",
     "torch.fx.tensor_type": "is_consistent is_more_precise",
     "torch._jit_internal": "_get_model_id boolean_dispatched",
     "torch._ops": "DispatchKey",
@@ -57,13 +62,16 @@ MENTIONED = {
 HOLLOW = ("torch._refs torch._refs.nn torch._refs.nn.functional torch._refs.special torch._refs.linalg torch._refs.fft torch._refs._conversions torch._refs.signal "
           "torch._prims torch._prims.executor torch._prims.context torch._prims_common.wrappers torch._export.wrappers torch.jit._logging torch._C._lazy torch._functorch.predispatch torch._functorch.apis torch._functorch.eager_transforms torch._higher_order_ops.cond torch.nn.utils._expanded_weights torch.nn.utils._expanded_weights.expanded_weights_utils torch._functorch.autograd_function torch._functorch.utils "
           "torch._C._lazy_ts_backend torch._C._profiler torch._C._jit_tree_views torch.backends._nnapi.prepare torch.backends._nnapi.serializer torch._awaits torch.utils.tensorboard._convert_np torch.utils.tensorboard._pytorch_graph "
-          "torch.utils.tensorboard._utils functorch.experimental.control_flow torch.utils.data.datapipes.dataframe").split()
+          "torch.utils.tensorboard._utils functorch.experimental.control_flow torch.utils.data.datapipes.dataframe "
+          "torch._export.pass_base torch._export.verifier torch._export.non_strict_utils torch._export.passes torch._export.passes.replace_set_grad_with_hop_pass torch._export.passes.replace_view_ops_with_view_copy_ops_pass "
+          "torch._higher_order_ops.hints_wrap torch._higher_order_ops.map torch._higher_order_ops.torchbind torch._higher_order_ops.auto_functionalize torch._dynamo.test_case "
+          "torch.export.passes torch.export.experimental torch.export._swap torch.export._remove_auto_functionalized_pass torch.export._remove_effect_tokens_pass").split()
 # Settings of TorchScript's executor and compiler, which are not there: the harness turns them about every test.
 SWITCHES = ("_jit_clear_class_registry _jit_get_inline_everything_mode _jit_set_inline_everything_mode _jit_get_tracer_state_warn _jit_set_tracer_state_warn _jit_get_te_must_use_llvm_cpu "
             "_jit_set_te_must_use_llvm_cpu _jit_override_can_fuse_on_cpu_legacy _debug_get_fusion_group_inlining _debug_set_autodiff_subgraph_inlining")
 # What the files of an older release import and 2.13 has no longer, for both sides.
 OF_OLD = {
-    "torch.autograd._functions.utils": {"check_onnx_broadcast": None}, "torch.export": {"export_for_training": None}, "torch.jit.frontend": {"_IS_ASTUNPARSE_INSTALLED": True},
+    "torch.autograd._functions.utils": {"check_onnx_broadcast": None}, "torch.export": {"export_for_training": lambda *a, **k: sys.modules["torch"].export.export(*a, **k)}, "torch.jit.frontend": {"_IS_ASTUNPARSE_INSTALLED": True},
     "torch.nn.attention.flex_attention": {"create_nested_block_mask": None}, "torch.testing._internal.common_cuda": {"tf32_is_not_fp32": lambda: False},
     "torch.testing._internal.common_mkldnn": {"bf32_on_and_off": lambda *a, **k: lambda f: f}, "torch.testing._internal.common_nn": {"new_module_tests": []},
 }
@@ -149,8 +157,12 @@ def prepare(torch):
     internal = importlib.import_module("torch.testing._internal")
     internal.__path__[:] = there("torch.testing._internal")[1]
     sys.meta_path.append(Theirs)
+    flow = {name: getattr(importlib.import_module("torch._higher_order_ops"), name) for name in ("cond", "map", "while_loop")}
     for name in HOLLOW:
         put(name, Hollow(name))
+    for name, function in flow.items():
+        setattr(sys.modules["functorch.experimental.control_flow"], name, function)
+        setattr(sys.modules["torch._higher_order_ops"], name, function)
     sys.modules["torch._C._profiler"].symbolize_tracebacks = lambda tracebacks: [[] for _ in tracebacks]
     for name in ("torch.testing._comparison", "torch.masked._ops"):
         own = importlib.util.module_from_spec(Theirs.find_spec(name))
@@ -195,11 +207,14 @@ def prepare(torch):
 def pytest_configure(config):
     import torch
     sys.modules["torch._custom_op.functional"] = Hollow("torch._custom_op.functional")  # of 2.6, with one test
+    sys.modules["export.testing"] = Hollow("export.testing")  # of export/test_export.py: what is expected to fail in its other forms
     if "rushlight" in torch.__file__:
         prepare(torch)
     for module, names in OF_OLD.items():
         give(module, names)
     common = importlib.import_module("torch.testing._internal.common_utils")
+    if "rushlight" in torch.__file__:
+        sys.modules["torch._dynamo.test_case"].TestCase = common.TestCase
     common.GRAPH_EXECUTOR = common.ProfilingMode.PROFILING  # else only a file's own command line sets it
     operations = importlib.import_module("torch.testing._internal.common_methods_invocations")
     give(operations.__name__, {"binary_ufuncs_and_refs": operations.binary_ufuncs})
