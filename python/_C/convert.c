@@ -89,10 +89,8 @@ static int parse_to(wanted *w, PyObject *const *args, Py_ssize_t n, PyObject *kw
         } else {
             if (args[0] != Py_None && (w->has_device = (ok = py_to_device(args[0], &w->device)) > 0, ok <= 0)) goto wrong;
             i = 1;
-            if (i < n && !PyBool_Check(args[i])) {
-                if (args[i] != Py_None && !(ok = py_to_dtype(args[i], &w->dtype))) goto wrong;
-                ++i;
-            }
+            if (i < n && args[i] != Py_None && !(ok = py_to_dtype(args[i], &w->dtype))) goto wrong;
+            i += i < n;
         }
     }
     bool *flags[] = {&w->non_blocking, &w->copy};

@@ -546,3 +546,10 @@ def test_a_buffer_takes_no_name_that_is_taken():
     with pytest.raises(KeyError, match="attribute 'taken' already exists"):
         m.taken = nn.Buffer(torch.ones(1))
     assert m.taken == 5 and not m._buffers
+
+
+def test_a_device_is_followed_by_a_dtype():
+    for x in torch.zeros(1), nn.Linear(1, 1):
+        with pytest.raises(TypeError, match=r"got \(str, bool\)"):
+            x.to("cpu", True)
+        assert x.to("cpu", None, True) is x
