@@ -442,3 +442,74 @@ def test_an_adapter_fits_arguments():
             return input_args[:target_spec.num_leaves]
     made = torch.export.unflatten(torch.export.export(nn.ReLU(), (torch.ones(2),)), First())
     assert torch.equal(made(torch.tensor([-1., 2.]), 7), torch.tensor([0., 2.]))
+
+
+class Named(nn.Module):
+    """Inputs, tensors and calls that would have one name."""
+
+    def __init__(self):
+        super().__init__()
+        self.param, self.alpha, self.gamma = nn.Parameter(torch.randn(4)), nn.Buffer(torch.randn(4)), torch.randn(4, requires_grad=True)
+        self.inner = nn.ReLU()
+        self.inner.weight = torch.randn(4)
+
+    def forward(self, p, b_alpha, p_param, c_gamma, add):
+        return p["param"] + self.param, b_alpha + self.alpha, c_gamma + self.gamma + self.inner.weight + torch.tensor([1., 2., 3., 4.]), add + p_param[0]
+
+
+@pytest.mark.parametrize("way", [lambda p: p, torch.export.ExportedProgram.run_decompositions])
+def test_names_are_not_taken_twice(way):
+    module, x = Named(), [torch.randn(4) for _ in range(5)]
+    args = ({"param": x[0]}, x[1], (x[2],), x[3], x[4])
+    program = way(torch.export.export(module, args))
+    assert [(s.arg.name, s.target) for s in program.graph_signature.input_specs] == [
+        ("p_param_1", "param"), ("b_alpha_1", "alpha"), ("c_gamma_1", "gamma"), ("c_inner_weight", "inner.weight"), ("c_lifted_tensor_0", "lifted_tensor_0"),
+        ("p_param", None), ("b_alpha", None), ("p_param_0", None), ("c_gamma", None), ("add", None)]
+    assert torch.equal(program.constants["inner.weight"], module.inner.weight) and list(program.constants) == ["gamma", "inner.weight", "lifted_tensor_0"]
+    same(module, program, *args)
+    made = program.module()
+    assert list(made.state_dict()) == ["param", "alpha"] and [n for n, _ in made.named_buffers()] == ["alpha"] and not made.gamma.requires_grad
+
+
+def test_state_dict_hooks_do_not_rename_what_a_program_has():
+    module = nn.Sequential(nn.Linear(2, 2))
+    module._register_state_dict_hook(lambda m, state, prefix, *rest: state.update({"other." + k: state.pop(k) for k in list(state)}))
+    program = torch.export.export(module, (torch.ones(2),))
+    assert list(program.state_dict) == ["0.weight", "0.bias"]
+    torch.testing.assert_close(program.module()(torch.ones(2)), module(torch.ones(2)))
+
+
+def test_one_name_is_one_dimension():
+    with pytest.raises(Exception, match=r"Found different definitions Dim\('C', min=3\) and Dim\('C', min=0, max=12\) for the same symbolic dimension"):
+        torch.export.export(nn.ReLU(), (torch.ones(10, 10),), dynamic_shapes=((Dim("C", min=3), Dim("C", max=12)),))
+
+
+def test_example_inputs_fit_the_program():
+    program = torch.export.export(nn.ReLU(), (torch.ones(2),))
+    for value, told in (((torch.ones(2),), "Example inputs should be a tuple"), (((torch.ones(2),), {"a": 1}), "Ran into a kwarg keyword mismatch"), (((), {}), "Trying to flatten user inputs")):
+        with pytest.raises(ValueError, match=told):
+            program.example_inputs = value
+    program.example_inputs = ((torch.zeros(2),), {})
+    assert torch.equal(program.example_inputs[0][0], torch.zeros(2))
+
+
+def test_operations_of_the_user_write_and_give_several_results():
+    torch.library.define("exported::both", "(Tensor(a!) x, Tensor(b!) y) -> (Tensor, Tensor, Tensor)")
+
+    @torch.library.impl("exported::both", "cpu")
+    def both(x, y):
+        return x.add_(5), y.mul_(2), x + y
+    torch.library.register_fake("exported::both", lambda x, y: (x, y, x + y))
+
+    class Both(nn.Module):
+        def forward(self, x, y):
+            a, b, c = torch.ops.exported.both(x, y)
+            return a * 2, b + 1, c
+
+    def given():
+        return torch.ones(3), torch.full((3,), 4.)
+    program = torch.export.export(Both(), given())
+    for p in program, program.run_decompositions():
+        here, there = given(), given()
+        torch.testing.assert_close(p.module()(*here), Both()(*there))
+        torch.testing.assert_close(here, there)

@@ -280,7 +280,10 @@ class FunctionalizeMode(TorchDispatchMode):
             flat, spec = tree_flatten((args, kwargs))
             copies = {id(t): aten.clone.default(self.read(t)) for t in changed if t is not None}
             values, named = tree_unflatten([copies.get(id(t), self.read(t)) for t in flat], spec)
-            func(*values, **named)
+            results = func(*values, **named)
+            if traits.behind:       # of an operation of the user, which may give what it was given
+                own = {id(copies[id(t)]): t for t in changed if t is not None}
+                results = tree_map(lambda r: own[id(r)] if id(r) in own else self.wrap(r), results)
             made = [copies[id(t)] if t is not None else None for t in changed]
         for t, value in zip(changed, made):
             if t is not None:

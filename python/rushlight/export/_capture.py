@@ -364,7 +364,7 @@ class Builder:
         self.runs, self.sizes, self.graph = runs, sizes, torch.fx.Graph()
         self.key = [{} for _ in runs]     # per run: id of a tensor -> key
         self.node, self.numbers, self.tainted, self.detached = {}, {}, set(), {}
-        self.constants, self.blocks = {}, {}
+        self.constants, self.constant_names, self.blocks = {}, {}, {}    # constant_names: what tensors are called that modules have, by id
         self.borders = {}                 # key of a call whose signature is preserved -> [(spec, nodes) of what it takes, of what it gives]
         self.fake_mode = outer.fake_mode if outer else FakeTensorMode()
         self.dimension = {}               # numbers that a tensor's dimension had -> (its node, which)
@@ -514,7 +514,7 @@ class Builder:
                 raise Differs("a tensor that is made of sizes, by other means than operations")
             node = self.graph.call_function(torch.ops.aten.full.default, (list(first.shape), expr), {"dtype": first.dtype}, name="full")
         else:
-            name = "lifted_tensor_%d" % len(self.constants)
+            name = self.constant_names.get(id(values[0])) or "lifted_tensor_%d" % sum(n.startswith("lifted_tensor_") for n in self.constants)
             self.constants[name] = first
             node = self.graph.get_attr(name)
             node.meta["constant"] = True
@@ -651,7 +651,8 @@ class Builder:
         node = self.graph.call_function(func, tuple(args), kwargs, name=func._schema.name.split("::")[-1])
         self.say_where(node, first)
         results = [c.results for c in calls]
-        written = first.func._schema.arguments and first.func._schema.arguments[0].alias_info is not None and first.func._schema.arguments[0].alias_info.is_write
+        schema = first.func._schema
+        written = schema.returns and schema.returns[0].alias_info is not None and schema.returns[0].alias_info.is_write    # gives what it was given
         if not written or not len(first.results):
             self.define(node, [r[0] if len(r) == 1 else r for r in results], tainted)
             return

@@ -1,6 +1,7 @@
 """export(): which sizes vary and how far, the runs that find it out, the program that they make."""
 import contextlib
 import inspect
+import itertools
 import random
 
 import rushlight as torch
@@ -37,7 +38,7 @@ class Capturing:
         self.module, self.as_traced = module, as_traced
         self.preserved = {name: module.get_submodule(name) for name in preserved}      # modules whose signature the program keeps
         self.leaves, self.spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
-        self.symbols, self.sizes = {}, []      # sizes: per leaf {dimension: (symbol, factor, term)}
+        self.dims, self.symbols, self.sizes = {}, {}, []      # dims: by name; sizes: per leaf {dimension: (symbol, factor, term)}
         roots = {}
         for leaf, spec in zip(self.leaves, leaf_specs(module, args, kwargs, dynamic_shapes)):
             self.sizes.append(self.read(leaf, spec, roots) if isinstance(leaf, torch.Tensor) else {})
@@ -48,7 +49,9 @@ class Capturing:
             n = leaf.shape[d]
             if isinstance(what, Dim):
                 example, rest = divmod(n - what.term, what.factor)
-                symbol = roots.get(what.root.__name__)
+                symbol, known = roots.get(what.root.__name__), self.dims.setdefault(what.root.__name__, what.root)
+                if (known.min, known.max) != (what.root.min, what.root.max):
+                    raise self.wrong("Found different definitions %s and %s for the same symbolic dimension" % (known, what.root))
                 if rest:
                     raise self.wrong("%s is %d in the example, which no %s gives" % (what, n, what.root.__name__))
                 if symbol is None:
@@ -232,14 +235,15 @@ class Capturing:
         if rough:
             sizes.fit = lambda numbers: numbers[0]
         b = Builder(runs, sizes)
-        m, specs = self.module, []
-        persistent = set(m.state_dict(keep_vars=True))
+        m, specs, taken = self.module, [], set()
+        users = [_unique(_identifier(name), taken) for name in self.names()]
+        persistent, b.constant_names = _state(m), _tensor_attributes(m)
         for name, p in m.named_parameters(remove_duplicate=False):
-            specs.append(InputSpec(InputKind.PARAMETER, self.state(b, "p_", name, p, runs), name))
+            specs.append(InputSpec(InputKind.PARAMETER, self.state(b, _unique(_identifier("p_" + name), taken), p, runs), name))
         for name, t in m.named_buffers(remove_duplicate=False):
-            specs.append(InputSpec(InputKind.BUFFER, self.state(b, "b_", name, t, runs), name, name in persistent))
-        for i, name in enumerate(self.names()):
-            specs.append(self.user_input(b, _identifier(name), [run.leaves[i] for run in runs]))
+            specs.append(InputSpec(InputKind.BUFFER, self.state(b, _unique(_identifier("b_" + name), taken), t, runs), name, name in persistent))
+        for i, name in enumerate(users):
+            specs.append(self.user_input(b, name, [run.leaves[i] for run in runs]))
         b.build()
         flat = [pytree.tree_flatten(run.result) for run in runs]
         if any(spec != flat[0][1] for _, spec in flat):
@@ -252,8 +256,8 @@ class Capturing:
         constants = lift_constants(b, specs)
         return self.program(b, specs, constants, [self.result(r) for r in results], flat[0][1])
 
-    def state(self, b, prefix, name, t, runs):
-        return TensorArgument(b.input(_identifier(prefix + name.replace(".", "_")), [t for _ in runs]).name)
+    def state(self, b, name, t, runs):
+        return TensorArgument(b.input(name, [t for _ in runs]).name)
 
     def user_input(self, b, name, values):
         node = b.input(name, values)
@@ -281,7 +285,7 @@ class Capturing:
     def program(self, b, specs, constants, outputs, out_spec):
         module = self.module
         args, kwargs = pytree.tree_unflatten(self.leaves, self.spec)
-        state = {k: v for k, v in module.state_dict(keep_vars=True).items() if isinstance(v, torch.Tensor)}
+        state = _state(module)
         for name, t in module.named_buffers(remove_duplicate=False):
             if name not in state:
                 constants[name] = t
@@ -301,7 +305,7 @@ def argument_specs(values):
     def one(v):
         if not isinstance(v, torch.fx.Node):
             return ConstantArgument("", v)
-        name = "c_" + v.target if v.op == "get_attr" else v.name
+        name = v.meta.get("lifted", v).name
         return TensorArgument(name) if v.meta.get("tensor") else SymIntArgument(name)
     return [one(v) for v in values]
 
@@ -313,14 +317,12 @@ def lift_constants(b, specs):
     for node in list(b.graph.nodes):
         if node.op != "get_attr" or not node.meta.get("constant"):
             continue
-        if place < len(placeholders):
-            with b.graph.inserting_before(placeholders[place]):
-                made = b.graph.placeholder("c_" + node.target)
-        else:
-            first = next(n for n in b.graph.nodes if n.op != "placeholder")
-            with b.graph.inserting_before(first):
-                made = b.graph.placeholder("c_" + node.target)
+        before = placeholders[place] if place < len(placeholders) else next(n for n in b.graph.nodes if n.op != "placeholder")
+        with b.graph.inserting_before(before):
+            made = b.graph.placeholder(_identifier("c_" + node.target))
+            made.target = made.name
         made.meta = dict(node.meta)
+        node.meta["lifted"] = made
         specs.insert(place, InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(made.name), node.target))
         placeholders.insert(place, made)
         place += 1
@@ -328,6 +330,33 @@ def lift_constants(b, specs):
         node.replace_all_uses_with(made)
         b.graph.erase_node(node)
     return used
+
+
+def _state(module):
+    """The parameters and buffers of a state dict, by the names that they have in the module."""
+    found = {}
+    for prefix, m in module.named_modules(remove_duplicate=False):
+        for name, t in (*m._parameters.items(), *((n, b) for n, b in m._buffers.items() if n not in m._non_persistent_buffers_set)):
+            if t is not None:
+                found[prefix + "." * bool(prefix) + name] = t
+    return found
+
+
+def _tensor_attributes(module):
+    """Tensors that modules have and that are no parameters or buffers: id -> name."""
+    found = {}
+    for prefix, m in module.named_modules():
+        for name, t in vars(m).items():
+            if isinstance(t, torch.Tensor):
+                found.setdefault(id(t), prefix + "." * bool(prefix) + name)
+    return found
+
+
+def _unique(name, taken):
+    """The name, with a number if another has it."""
+    made = next(n for n in itertools.chain([name], ("%s_%d" % (name, i) for i in itertools.count(1))) if n not in taken)
+    taken.add(made)
+    return made
 
 
 def _identifier(name):

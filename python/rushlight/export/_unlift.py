@@ -30,8 +30,6 @@ class GuardsFn(torch.nn.Module):
                 continue
             if not isinstance(value, torch.Tensor) or value.dim() != len(about["size"]):
                 raise AssertionError("Guard failed: %s.dim() == %d" % (name, len(about["size"])))
-            if value.dtype != about["dtype"]:
-                raise AssertionError("Guard failed: %s.dtype == %s" % (name, about["dtype"]))
             for d, (size, n) in enumerate(zip(about["size"], value.shape)):
                 self._compare_size("%s.size()[%d]" % (name, d), size, n, bound)
 
@@ -157,6 +155,10 @@ def unlift(program, check_guards):
     plain = [names[i] if i < len(names) else "arg_%d" % i for i in range(len(wanted[0]))]
     graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo([*plain, *wanted[1]], in_spec, out_spec)))
     made = torch.fx.GraphModule(root, graph, "GraphModule")
+    for target in program.graph_signature.lifted_tensor_constants:      # fx.GraphModule keeps all tensors as buffers
+        owner, _, last = target.rpartition(".")
+        delattr(made.get_submodule(owner), last)
+        _assign_attr(program.constants[target], made, target, _AttrKind.CONSTANT)
     made.register_forward_pre_hook(_InOrder(in_spec, names), with_kwargs=True)
     made.train, made.eval = types.MethodType(_train, made), types.MethodType(_eval, made)
     return made

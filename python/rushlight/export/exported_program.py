@@ -56,6 +56,13 @@ def default_decompositions():
     return CustomDecompTable()
 
 
+def in_order(names, kwargs):
+    """Keyword arguments in the order of the names."""
+    if set(kwargs) != set(names):
+        raise ValueError("Ran into a kwarg keyword mismatch: Got the following keywords %s but expected %s" % (list(kwargs), list(names)))
+    return {name: kwargs[name] for name in names}
+
+
 def type_text(node):
     """float32[s0, 4] as PyTorch writes it: f32[s0, 4]."""
     about = node.meta.get("tensor")
@@ -114,6 +121,15 @@ class ExportedProgram:
 
     @example_inputs.setter
     def example_inputs(self, value):
+        if value is not None:
+            if not (isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], tuple) and isinstance(value[1], dict)):
+                raise ValueError("Example inputs should be a tuple containing example arguments (as a tuple), and example kwargs (as a dictionary).")
+            spec = self.call_spec.in_spec
+            args, kwargs = value[0], in_order(spec.child(1).context, value[1])
+            found = pytree.tree_structure((args, kwargs))
+            if found != spec:
+                raise ValueError("Trying to flatten user inputs with exported input tree spec: \n%s\nbut actually got inputs with tree spec of: \n%s" % (spec, found))
+            value = (args, kwargs)
         self._example_inputs = value
 
     @property

@@ -13,6 +13,7 @@ from rushlight._ops import OpOverload
 from rushlight.fx._pytree import tree_flatten_spec
 from rushlight.utils import _pytree as pytree
 
+from .exported_program import in_order
 from .graph_signature import ConstantArgument, InputKind, OutputKind
 
 
@@ -97,10 +98,7 @@ class UnflattenedModule(torch.nn.Module):
 
     def forward(self, *args, **kwargs):
         kept = self.module_call_graph[0].signature
-        names = kept.in_spec.child(1).context
-        if kwargs and set(kwargs) != set(names):
-            raise ValueError("Ran into a kwarg keyword mismatch: Got the following keywords %s but expected %s" % (list(kwargs), list(names)))
-        paths, spec = pytree.tree_flatten_with_path((args, {name: kwargs[name] for name in names if name in kwargs}))
+        paths, spec = pytree.tree_flatten_with_path((args, in_order(kept.in_spec.child(1).context, kwargs) if kwargs else kwargs))
         leaves = [leaf for _, leaf in paths]
         if spec != kept.in_spec:
             if self.flat_args_adapter is None:
