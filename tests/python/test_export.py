@@ -513,3 +513,20 @@ def test_operations_of_the_user_write_and_give_several_results():
         here, there = given(), given()
         torch.testing.assert_close(p.module()(*here), Both()(*there))
         torch.testing.assert_close(here, there)
+
+
+class Writing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("kept", torch.ones(3), persistent=False)
+
+    def forward(self, x, y):
+        x.add_(5)
+        return x + y + self.kept
+
+
+def test_examples_stay_as_they_were():
+    x, y = torch.ones(3), torch.ones(1).expand(3)
+    program = torch.export.export(Writing(), (x, y))
+    assert torch.equal(x, torch.ones(3)) and torch.equal(y, torch.ones(3))
+    assert list(program.module().state_dict()) == [] and [n for n, _ in program.module().named_buffers()] == ["kept"]

@@ -108,17 +108,18 @@ class Capturing:
         tensors = [t for t in leaves if isinstance(t, torch.Tensor)]
         run = self.run_type([*kept, *tensors])
         run.leaves, run.as_traced = leaves, self.as_traced
-        with self.put_back(kept), contextlib.ExitStack() as hooks:
+        with self.put_back(kept, [t for t in self.leaves if isinstance(t, torch.Tensor)]), contextlib.ExitStack() as hooks:
             for hook in (h for name, m in self.preserved.items() for h in Border.watch(name, m)):
                 hooks.callback(hook.remove)
             run.capture(self.module, args, kwargs)
         return run
 
     @contextlib.contextmanager
-    def put_back(self, tensors):
-        """The module's tensors and the random state are afterwards as they were."""
+    def put_back(self, kept, given):
+        """The module's tensors, the example's and the random state are afterwards as they were."""
         with torch.no_grad():
-            before = [(t, t._version, t.detach().clone()) for t in tensors]     # statistics change without a new version
+            before = [(t, t._version, t.detach().clone()) for t in (*kept, *given)]
+        quiet = {id(t) for t in kept if not isinstance(t, torch.nn.Parameter)}      # statistics change without a new version
         state = torch.random._states()
         try:
             yield
@@ -126,7 +127,7 @@ class Capturing:
             torch.random._go_on_from(state)
             with torch.no_grad():
                 for t, version, value in before:
-                    if t._version != version or not isinstance(t, torch.nn.Parameter):
+                    if t._version != version or id(t) in quiet:
                         t.data.copy_(value)
 
     def example(self):

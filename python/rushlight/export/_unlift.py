@@ -155,10 +155,15 @@ def unlift(program, check_guards):
     plain = [names[i] if i < len(names) else "arg_%d" % i for i in range(len(wanted[0]))]
     graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo([*plain, *wanted[1]], in_spec, out_spec)))
     made = torch.fx.GraphModule(root, graph, "GraphModule")
-    for target in program.graph_signature.lifted_tensor_constants:      # fx.GraphModule keeps all tensors as buffers
+    kinds = program.graph_signature
+    for target in (*kinds.lifted_tensor_constants, *kinds.non_persistent_buffers):     # fx.GraphModule keeps all tensors as buffers of its state
         owner, _, last = target.rpartition(".")
-        delattr(made.get_submodule(owner), last)
-        _assign_attr(program.constants[target], made, target, _AttrKind.CONSTANT)
+        owner = made.get_submodule(owner)
+        if target in kinds.non_persistent_buffers:
+            owner._non_persistent_buffers_set.add(last)
+        else:
+            delattr(owner, last)
+            _assign_attr(program.constants[target], owner, last, _AttrKind.CONSTANT)
     made.register_forward_pre_hook(_InOrder(in_spec, names), with_kwargs=True)
     made.train, made.eval = types.MethodType(_train, made), types.MethodType(_eval, made)
     return made
