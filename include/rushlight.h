@@ -336,7 +336,9 @@ enum rush_op_flags {
     RUSH_OUT_TYPE = 16777216, /* with RUSH_OUT_CASTS: an out= that cannot hold the result is a TypeError */
     RUSH_OUT_TRUTH = 33554432, /* out= is bool or uint8, whichever of them the result would be           */
     RUSH_APART = 67108864, /* in place and with out=, what is written shares memory with no argument but the first */
-    RUSH_HANDS_ON = 134217728 /* its derivative calls operations with arguments that it did not save     */
+    RUSH_HANDS_ON = 134217728, /* its derivative calls operations with arguments that it did not save    */
+    RUSH_TAKES_TEXT = 268435456, /* its first argument is texts or files, see rushlight/data.h           */
+    RUSH_GIVES_TEXT = 536870912 /* its first result is                                                  */
 };
 
 /* Where Python has an operation; of overloads, what one of them says is true of all. A name with the prefix linalg_, fft_ or

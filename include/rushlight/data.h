@@ -85,9 +85,6 @@ RUSH_API void rush_loader_free(rush_loader *);
 
 /* ---- files and texts as tensors ---- */
 
-/* Flags of an operation beside rush_op_flags: its first argument, or its result, is such a tensor. */
-enum { RUSH_TAKES_TEXT = 1 << 27, RUSH_GIVES_TEXT = 1 << 28 };
-
 /* uint8 (n, longest): their bytes, zeros behind each. length NULL: each ends with a zero. */
 RUSH_API rush_tensor *rush_texts(size_t n, const char *const *text, const size_t *length);
 /* The i-th text of a contiguous tensor of uint8 whose last dimension is their bytes; without a zero at its end if it is the longest. length may be NULL. */

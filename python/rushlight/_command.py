@@ -29,7 +29,7 @@ def write_stubs(folder):
 
 def main():
     arguments = sys.argv[1:]
-    if arguments[:1] == ["run"] and not any(a.endswith(".pt2") for a in arguments[1:2]):
+    if arguments[:1] == ["run"] and not any(a.endswith((".pt2", ".onnx", ".pt")) for a in arguments[1:2]):
         os.execv(sys.executable, [sys.executable, "-m", "rushlight"] + arguments[1:])
     if arguments == ["flags"]:
         from rushlight.utils import cpp_extension

@@ -7,14 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int usage(void)
-{
-    fprintf(stderr, "usage: rushlight archive MODEL.pt2|.onnx -o OUT.pt2 [--picture [--size HEIGHT,WIDTH] [--resize N] [--gray] [--mean A,B,C] [--std A,B,C]]\n"
-                    "                         [--text MERGES.txt [--vocabulary VOCAB.json] [--length N] [--padding TOKEN]] [--softmax] [--top K] [--labels FILE]\n"
-                    "  --picture: the input is PNG and JPEG files, the shorter side resized to N, then the middle cut out; without --resize all is resized.\n"
-                    "  --text: it is texts, in GPT-2's byte pairs. --top: the K likeliest classes instead of all; --labels: their names, a line each.\n");
-    return 2;
-}
+const char rush_usage_archive[] =
+    "usage: rushlight archive MODEL.pt2|.onnx -o OUT.pt2 [--picture [--size HEIGHT,WIDTH] [--resize N] [--gray] [--mean A,B,C] [--std A,B,C]]\n"
+    "                         [--text MERGES.txt [--vocabulary VOCAB.json] [--length N] [--padding TOKEN]] [--softmax] [--top K] [--labels FILE]\n"
+    "  --picture: the input is PNG and JPEG files, the shorter side resized to N, then the middle cut out; without --resize all is resized.\n"
+    "  --text: it is texts, in GPT-2's byte pairs. --top: the K likeliest classes instead of all; --labels: their names, a line each.\n";
 
 enum { MOST = 4 };
 
@@ -67,7 +64,7 @@ int rush_cmd_archive(int n, char **args)
     rush_archive_options o = {0};
     double room[2][MOST];
     const char *model = NULL, *to = NULL;
-    if (read_options(n, args, &o, room, &model, &to)) return usage();
+    if (read_options(n, args, &o, room, &model, &to)) return RUSH_CMD_WRONG;
     if (!rush_program_archive_with(model, to, &o)) return 0;
     fprintf(stderr, "rushlight: %s\n", rush_error());
     return 1;

@@ -67,12 +67,15 @@ static int talk(const rush_speak *o, conversation *c)
     return full < 0 ? -1 : 0;
 }
 
+const char rush_usage_chat[] =
+    "usage: rushlight chat MODEL.gguf [--system TEXT] [-n TOKENS] [--temperature T] [--top-k K] [--top-p P] [--repetition R]\n"
+    "                     [--seed S] [--context TOKENS] [--tokenizer tokenizer.json] [--cache int8] [--draft SMALL.gguf]\n  a line of the standard input, an answer, and so on; -n: the most of an answer\n";
+
 int rush_cmd_chat(int n, char **args)
 {
     rush_speak o = {.tokens = 1024, .seed = -1};
     if (rush_speak_options(&o, n, args) || o.prompt)
-        return fprintf(stderr, "usage: rushlight chat MODEL.gguf [--system TEXT] [-n TOKENS] [--temperature T] [--top-k K] [--top-p P] [--repetition R]\n"
-                               "                     [--seed S] [--context TOKENS] [--tokenizer tokenizer.json] [--cache int8] [--draft SMALL.gguf]\n  a line of the standard input, an answer, and so on; -n: the most of an answer\n"), 2;
+        return RUSH_CMD_WRONG;
     int failed = 0;
     conversation c = {0};
     rush_scope() {

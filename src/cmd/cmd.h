@@ -5,6 +5,11 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+/* What a part returns where its arguments make no sense and it has said why: main shows its usage. */
+enum { RUSH_CMD_WRONG = -1 };
+extern const char rush_usage_run[], rush_usage_inspect[], rush_usage_convert[], rush_usage_archive[], rush_usage_compile[], rush_usage_generate[], rush_usage_chat[], rush_usage_perplexity[],
+    rush_usage_launch[], rush_usage_serve[];
+
 int rush_cmd_ops(const char *name);        /* ops [NAME]; NULL: all */
 int rush_cmd_run(int n, char **args);     /* run MODEL INPUT... [-o OUT.npz] [--bench] [--frozen] */
 int rush_cmd_inspect(int n, char **args); /* inspect MODEL */

@@ -7,21 +7,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char rush_usage_compile[] =
+    "usage: rushlight compile MODEL.pt2 -o OUT.c [--size N] [--int8] [--train sgd|adam] [--loss cross_entropy|mse]\n";
+
 int rush_cmd_compile(int n, char **args)
 {
-    const char *model = NULL, *to = NULL;
+    const char *model = NULL, *to = NULL, *size = NULL;
     rush_c_options o = {.size = 1};
+    const struct { const char *name, **text; } known[] = {{"-o", &to}, {"--size", &size}, {"--train", &o.train}, {"--loss", &o.loss}};
     for (int i = 0; i < n; ++i) {
-        const char *next = i + 1 < n ? args[i + 1] : NULL;
-        if (!strcmp(args[i], "--int8")) o.int8 = true;
-        else if (!strcmp(args[i], "-o") && next) to = args[++i];
-        else if (!strcmp(args[i], "--size") && next) o.size = atoll(args[++i]);
-        else if (!strcmp(args[i], "--train") && next) o.train = args[++i];
-        else if (!strcmp(args[i], "--loss") && next) o.loss = args[++i];
-        else if (args[i][0] == '-' || model) return fprintf(stderr, "rushlight: compile does not know %s\n", args[i]), 2;
+        size_t k = 0, all = sizeof known / sizeof *known;
+        while (k < all && strcmp(known[k].name, args[i])) ++k;
+        if (k < all && i + 1 == n) return fprintf(stderr, "rushlight: %s needs a value\n", args[i]), RUSH_CMD_WRONG;
+        if (k < all) *known[k].text = args[++i];
+        else if (!strcmp(args[i], "--int8")) o.int8 = true;
+        else if (args[i][0] == '-' || model) return fprintf(stderr, "rushlight: compile does not know %s\n", args[i]), RUSH_CMD_WRONG;
         else model = args[i];
     }
-    if (!model || !to) return fprintf(stderr, "usage: rushlight compile MODEL.pt2 -o OUT.c [--size N] [--int8] [--train sgd|adam] [--loss cross_entropy|mse]\n"), 2;
+    char *end = NULL;
+    if (size) o.size = strtoll(size, &end, 10);
+    if (size && (end == size || *end || o.size < 1 || o.size > INT32_MAX)) return fprintf(stderr, "rushlight: --size %s is no such number\n", size), RUSH_CMD_WRONG;
+    if (!model || !to) return RUSH_CMD_WRONG;
     int failed = 0;
     rush_scope() {
         rush_module *net = rush_program_load(model);

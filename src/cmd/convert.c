@@ -43,13 +43,16 @@ static int convert_blocks(const char *from, const char *to, const char *type)
     return failed;
 }
 
+const char rush_usage_convert[] =
+    "usage: rushlight convert MODEL OUT.onnx\n       rushlight convert IN.gguf OUT.safetensors\n       rushlight convert IN.gguf OUT.gguf TYPE\n"
+    "TYPE: F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K or Q6_K, of matrices\n";
+
 int rush_cmd_convert(int n, char **args)
 {
     bool program = n == 2 && rush_ends_with(args[1], ".onnx"), gguf = n > 1 && rush_ends_with(args[0], ".gguf"), tensors = gguf && n == 2 && rush_ends_with(args[1], ".safetensors"),
          blocks = gguf && n == 3 && rush_ends_with(args[1], ".gguf");
     if (!program && !tensors && !blocks)
-        return fprintf(stderr, "usage: rushlight convert MODEL OUT.onnx\n       rushlight convert IN.gguf OUT.safetensors\n       rushlight convert IN.gguf OUT.gguf TYPE\n"
-                               "TYPE: F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K or Q6_K, of matrices\n"), 2;
+        return RUSH_CMD_WRONG;
     int failed = 0;
     rush_scope() {
         failed = blocks ? convert_blocks(args[0], args[1], args[2]) : (program ? convert_program : convert_tensors)(args[0], args[1]);

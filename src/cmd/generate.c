@@ -6,15 +6,12 @@
 #include <string.h>
 #include <time.h>
 
-static int usage(void)
-{
-    fprintf(stderr, "usage: rushlight generate MODEL.gguf -p TEXT [-n TOKENS] [--temperature T] [--top-k K] [--top-p P] [--seed S]\n"
-                    "                         [--repetition R] [--context TOKENS] [--tokenizer tokenizer.json]\n"
-                    "                         [--cache int8] [--draft SMALL.gguf] [--numbers] [--timed]\n"
-                    "  -p -: the text is read from the standard input; --temperature 0 (the default): the likeliest token each time;\n"
-                    "  --draft: a smaller model of the same tokens that proposes some, which the model checks together: the same text in less time\n");
-    return 2;
-}
+const char rush_usage_generate[] =
+    "usage: rushlight generate MODEL.gguf -p TEXT [-n TOKENS] [--temperature T] [--top-k K] [--top-p P] [--seed S]\n"
+    "                         [--repetition R] [--context TOKENS] [--tokenizer tokenizer.json]\n"
+    "                         [--cache int8] [--draft SMALL.gguf] [--numbers] [--timed]\n"
+    "  -p -: the text is read from the standard input; --temperature 0 (the default): the likeliest token each time;\n"
+    "  --draft: a smaller model of the same tokens that proposes some, which the model checks together: the same text in less time\n";
 
 int rush_speak_options(rush_speak *o, int n, char **args)
 {
@@ -38,7 +35,7 @@ int rush_speak_options(rush_speak *o, int n, char **args)
         if (known[k].text) *known[k].text = args[i];
         else if (known[k].whole) *known[k].whole = strtoll(args[i], &end, 10);
         else *known[k].real = strtod(args[i], &end);
-        if (end && (*end || end == args[i])) return fprintf(stderr, "rushlight: %s %s is no number\n", known[k].name, args[i]), -1;
+        if (end && (*end || end == args[i] || (known[k].whole && known[k].whole != &o->seed && *known[k].whole < 0))) return fprintf(stderr, "rushlight: %s %s is no such number\n", known[k].name, args[i]), -1;
     }
     return o->model ? 0 : -1;
 }
@@ -113,7 +110,7 @@ static int go_on(const rush_speak *o, const char *prompt, size_t length)
 int rush_cmd_generate(int n, char **args)
 {
     rush_speak o = {.tokens = 128, .seed = -1};
-    if (rush_speak_options(&o, n, args) || !o.prompt || o.system) return usage();
+    if (rush_speak_options(&o, n, args) || !o.prompt || o.system) return RUSH_CMD_WRONG;
     bool piped = !strcmp(o.prompt, "-");
     size_t length = strlen(o.prompt);
     char *all = piped ? rush_read_all(stdin, &length) : NULL;

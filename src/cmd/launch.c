@@ -290,12 +290,9 @@ static int run(job *j)
     return status;
 }
 
-static int usage(void)
-{
-    fprintf(stderr, "usage: rushlight launch [-n PROCESSES] [--nnodes N --node-rank I --master-addr HOST --master-port PORT]\n"
-                    "                        [--max-restarts N] [--log-dir FOLDER] PROGRAM [ARGUMENTS ...]\n");
-    return 2;
-}
+const char rush_usage_launch[] =
+    "usage: rushlight launch [-n PROCESSES] [--nnodes N --node-rank I --master-addr HOST --master-port PORT]\n"
+    "                        [--max-restarts N] [--log-dir FOLDER] PROGRAM [ARGUMENTS ...]\n";
 
 /* Options up to the program; -1: one is wrong. */
 static int options(job *j, int n, char **args)
@@ -322,7 +319,7 @@ static int options(job *j, int n, char **args)
 int rush_cmd_launch(int n, char **args)
 {
     job j = {.local = 1, .nodes = 1, .address = "127.0.0.1", .port = -1};
-    if (options(&j, n, args)) return usage();
+    if (options(&j, n, args)) return RUSH_CMD_WRONG;
     static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     sigset_t held;
     sigemptyset(&held);

@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static int info(void)
+static int info(int n, char **args)
 {
+    (void)args;
+    if (n) return RUSH_CMD_WRONG;
     int ops = 0, with_grad = 0, composite = 0;
     for (const rush_op *op = rush_op_first(); op; op = rush_op_next(op)) {
         ++ops;
@@ -26,28 +28,25 @@ static int info(void)
     return 0;
 }
 
-int main(int argc, char **argv)
-{
-    const char *what = argc > 1 ? argv[1] : "--help";
-    if (!strcmp(what, "info")) return info();
-    if (!strcmp(what, "--version")) return printf("rushlight %s\n", rush_version()), 0;
-    if (!strcmp(what, "ops")) return rush_cmd_ops(argc > 2 ? argv[2] : NULL);
-    if (!strcmp(what, "run")) return rush_cmd_run(argc - 2, argv + 2);
-    if (!strcmp(what, "inspect")) return rush_cmd_inspect(argc - 2, argv + 2);
+static int ops(int n, char **args) { return n > 1 ? RUSH_CMD_WRONG : rush_cmd_ops(n ? args[0] : NULL); }
+
+static const struct { const char *name, *usage; int (*run)(int n, char **args); } parts[] = {
+    {"info", "usage: rushlight info\n", info}, {"ops", "usage: rushlight ops [NAME]\n", ops}, {"run", rush_usage_run, rush_cmd_run}, {"inspect", rush_usage_inspect, rush_cmd_inspect},
 #if RUSH_HAS_SERVER
-    if (!strcmp(what, "serve")) return rush_cmd_serve(argc - 2, argv + 2);
+    {"serve", rush_usage_serve, rush_cmd_serve},
 #endif
-    if (!strcmp(what, "convert")) return rush_cmd_convert(argc - 2, argv + 2);
-    if (!strcmp(what, "archive")) return rush_cmd_archive(argc - 2, argv + 2);
-    if (!strcmp(what, "compile")) return rush_cmd_compile(argc - 2, argv + 2);
-    if (!strcmp(what, "generate")) return rush_cmd_generate(argc - 2, argv + 2);
-    if (!strcmp(what, "chat")) return rush_cmd_chat(argc - 2, argv + 2);
-    if (!strcmp(what, "perplexity")) return rush_cmd_perplexity(argc - 2, argv + 2);
-    if (!strcmp(what, "launch")) return rush_cmd_launch(argc - 2, argv + 2);
-    printf("usage: rushlight info          operations, dtypes, engines, instruction set, threads\n"
+    {"convert", rush_usage_convert, rush_cmd_convert}, {"archive", rush_usage_archive, rush_cmd_archive}, {"compile", rush_usage_compile, rush_cmd_compile},
+    {"generate", rush_usage_generate, rush_cmd_generate}, {"chat", rush_usage_chat, rush_cmd_chat}, {"perplexity", rush_usage_perplexity, rush_cmd_perplexity},
+    {"launch", rush_usage_launch, rush_cmd_launch}};
+
+static bool asks_for_help(const char *word) { return !strcmp(word, "--help") || !strcmp(word, "-h"); }
+
+static void usage(FILE *to)
+{
+    fprintf(to, "usage: rushlight info          operations, dtypes, engines, instruction set, threads\n"
            "       rushlight ops [NAME]    the schemas of all operations, or what one does\n"
            "       rushlight run MODEL INPUT.npy|.npz|FILE ... [-o OUT.npz] [--bench] [--frozen]\n"
-           "                               runs a program (.pt2, .onnx); results are out0, out1, ...\n"
+           "                               runs a program (.pt2, .onnx, TorchScript's .pt); results are out0, out1, ...\n"
            "       rushlight inspect MODEL [--dot | --svg]\n"
            "                               its graph, a line for each call, or a picture\n"
            "       rushlight inspect FILE.gguf         what it says about itself, and its tensors\n"
@@ -65,5 +64,27 @@ int main(int argc, char **argv)
            "       rushlight launch [-n N] PROGRAM [ARGUMENTS]   N processes of a job; without PROGRAM: its options\n"
            "       rushlight serve DIR     the models of a folder by the KServe v2 protocol, language models by OpenAI's%s\n"
            "       rushlight --version\n", RUSH_HAS_SERVER ? "" : " (this build is without civetweb)");
-    return strcmp(what, "--help") && strcmp(what, "-h") ? 2 : 0;
+}
+
+/* The exit status: 0, 1 for what failed, 2 for arguments that make no sense. */
+static int act(int n, char **args)
+{
+    if (!n || asks_for_help(args[0])) return usage(stdout), 0;
+    if (!strcmp(args[0], "--version")) return printf("rushlight %s\n", rush_version()), 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (strcmp(parts[i].name, args[0])) continue;
+        if (n > 1 && asks_for_help(args[1])) return fputs(parts[i].usage, stdout), 0;
+        int status = parts[i].run(n - 1, args + 1);
+        return status == RUSH_CMD_WRONG ? fputs(parts[i].usage, stderr), 2 : status;
+    }
+    fprintf(stderr, "rushlight: there is no command %s\n", args[0]);
+    return usage(stderr), 2;
+}
+
+int main(int argc, char **argv)
+{
+    int status = act(argc - 1, argv + 1);
+    bool lost = ferror(stdout);
+    if ((fflush(stdout) || lost) && !status) return fprintf(stderr, "rushlight: the standard output cannot be written\n"), 1;
+    return status;
 }

@@ -5,6 +5,7 @@
 #include "cmd/speak.h"
 #include "cmd/cmd.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,16 +52,22 @@ static int measure(const rush_speak *o, const char *text, size_t length)
     return 0;
 }
 
+const char rush_usage_perplexity[] =
+    "usage: rushlight perplexity MODEL.gguf TEXT [--context TOKENS] [--tokenizer tokenizer.json] [--cache int8]\n  TEXT: a file, or - for the standard input\n";
+
 int rush_cmd_perplexity(int n, char **args)
 {
     rush_speak o = {.from.context = WINDOW, .model = n < 2 ? NULL : args[0]};
     if (n < 2 || rush_speak_options(&o, n - 2, args + 2) || o.from.context < 4)
-        return fprintf(stderr, "usage: rushlight perplexity MODEL.gguf TEXT [--context TOKENS] [--tokenizer tokenizer.json] [--cache int8]\n  TEXT: a file, or - for the standard input\n"), 2;
+        return RUSH_CMD_WRONG;
     FILE *f = strcmp(args[1], "-") ? fopen(args[1], "rb") : stdin;
-    if (!f) return fprintf(stderr, "rushlight: there is no file %s\n", args[1]), 1;
+    if (!f) return fprintf(stderr, "rushlight: can't read '%s': %s\n", args[1], strerror(errno)), 1;
     size_t length;
     char *text = rush_read_all(f, &length);
+    bool unread = ferror(f);
+    if (unread) fprintf(stderr, "rushlight: can't read '%s': %s\n", args[1], strerror(errno));
     if (f != stdin) fclose(f);
+    if (unread) return free(text), 1;
     if (!text) return fprintf(stderr, "rushlight: no memory for the text\n"), 1;
     int failed = 0;
     rush_scope() {

@@ -122,6 +122,9 @@ static int deliver(const rush_module *net, const char *path, int n, rush_tensor 
     return path ? rush_npz_save(path, (rush_state){n, names, out}) : 0;
 }
 
+const char rush_usage_run[] =
+    "usage: rushlight run MODEL INPUT.npy|.npz|FILE ... [-o OUT.npz] [--bench] [--frozen]\n";
+
 int rush_cmd_run(int n, char **args)
 {
     const char *model = NULL, *to = NULL;
@@ -134,12 +137,12 @@ int rush_cmd_run(int n, char **args)
             if (!strcmp(args[i], "-o") && i + 1 < n) to = args[++i];
             else if (!strcmp(args[i], "--bench")) measure = true;
             else if (!strcmp(args[i], "--frozen")) frozen = true;
-            else if (args[i][0] == '-') return fprintf(stderr, "rushlight: run does not know %s\n", args[i]), 2;
+            else if (args[i][0] == '-') return fprintf(stderr, !strcmp(args[i], "-o") ? "rushlight: %s needs a value\n" : "rushlight: run does not know %s\n", args[i]), RUSH_CMD_WRONG;
             else if (!model) model = args[i];
-            else if (npaths == MOST) return fprintf(stderr, "rushlight: more than %d files\n", MOST), 2;
+            else if (npaths == MOST) return fprintf(stderr, "rushlight: more than %d files\n", MOST), 1;
             else paths[npaths++] = args[i];
         }
-        if (!model) return fprintf(stderr, "usage: rushlight run MODEL INPUT.npy|.npz|FILE ... [-o OUT.npz] [--bench] [--frozen]\n"), 2;
+        if (!model) return RUSH_CMD_WRONG;
         rush_module *net = rush_program_load(model);
         if (net && take_all(net, npaths, paths, in, &nin)) return failed();
         rush_grad_enabled_set(false);
@@ -150,11 +153,14 @@ int rush_cmd_run(int n, char **args)
     return status;
 }
 
+const char rush_usage_inspect[] =
+    "usage: rushlight inspect MODEL [--dot | --svg]\n       rushlight inspect FILE.gguf\n";
+
 int rush_cmd_inspect(int n, char **args)
 {
     const char *how = n == 2 ? args[1] : "";
     bool svg = !strcmp(how, "--svg"), dot = !strcmp(how, "--dot");
-    if (n < 1 || n > 2 || (n == 2 && ((!svg && !dot) || rush_ends_with(args[0], ".gguf")))) return fprintf(stderr, "usage: rushlight inspect MODEL [--dot | --svg]\n       rushlight inspect FILE.gguf\n"), 2;
+    if (n < 1 || n > 2 || (n == 2 && ((!svg && !dot) || rush_ends_with(args[0], ".gguf")))) return RUSH_CMD_WRONG;
     int status = 0;
     rush_scope() {
         bool gguf = rush_ends_with(args[0], ".gguf");

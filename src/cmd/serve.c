@@ -11,31 +11,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 serve_options serve_given = {.host = "127.0.0.1", .port = 8000, .connections = 64, .instances = 1, .max_batch = 32, .queue = 256, .timeout_ms = 30000, .grace_ms = 10000,
                              .max_bytes = (size_t)64 << 20, .max_held = (size_t)256 << 20};
 
-static int usage(void)
-{
-    printf("usage: rushlight serve DIR [--host 127.0.0.1] [--port 8000] [--api-key KEY] [--tls FILE] [--instances 1] [--max-batch 32] [--delay-us 0]\n"
-           "                           [--queue 256] [--timeout-ms 30000] [--grace-ms 10000] [--connections 64] [--max-mb 64] [--context 0] [--log] [--shared-memory]\n"
-           "Serves DIR/NAME.pt2 (.onnx, .pt, .gguf) and DIR/NAME/VERSION/model.pt2 by the KServe v2 protocol, language models (.gguf) by OpenAI's; /metrics is for\n"
-           "Prometheus. --context: the tokens that a language model remembers; 0: as many as it was trained for, at most 4096.\n"
-           "--tls: HTTPS with the certificate and key in one file of PEM. --log: a line of JSON for each request and each model that is loaded, on standard error.\n"
-           "--shared-memory: clients on this machine may name shared memory, of which the server reads and writes what its user may.\n"
-           "The key may also stand in RUSHLIGHT_API_KEY. A changed file is loaded again; SIGTERM ends when all is answered.\n");
-    return 2;
-}
+const char rush_usage_serve[] =
+    "usage: rushlight serve DIR [--host 127.0.0.1] [--port 8000] [--api-key KEY] [--tls FILE] [--instances 1] [--max-batch 32] [--delay-us 0]\n"
+    "                           [--queue 256] [--timeout-ms 30000] [--grace-ms 10000] [--connections 64] [--max-mb 64] [--context 0] [--log] [--shared-memory]\n"
+    "Serves DIR/NAME.pt2 (.onnx, .pt, .gguf) and DIR/NAME/VERSION/model.pt2 by the KServe v2 protocol, language models (.gguf) by OpenAI's; /metrics is for\n"
+    "Prometheus. --context: the tokens that a language model remembers; 0: as many as it was trained for, at most 4096.\n"
+    "--tls: HTTPS with the certificate and key in one file of PEM. --log: a line of JSON for each request and each model that is loaded, on standard error.\n"
+    "--shared-memory: clients on this machine may name shared memory, of which the server reads and writes what its user may.\n"
+    "The key may also stand in RUSHLIGHT_API_KEY. A changed file is loaded again; SIGTERM ends when all is answered.\n";
 
 static int read_options(int argc, char **argv)
 {
     serve_options *o = &serve_given;
     long long mb = 64;
-    const struct { const char *name; int *i; int64_t *l; const char **s; long long *m; } known[] = {
-        {"--host", .s = &o->host}, {"--port", .i = &o->port}, {"--api-key", .s = &o->key}, {"--tls", .s = &o->tls}, {"--instances", .i = &o->instances}, {"--max-batch", .i = &o->max_batch},
-        {"--delay-us", .l = &o->delay_us}, {"--queue", .i = &o->queue}, {"--timeout-ms", .l = &o->timeout_ms}, {"--grace-ms", .l = &o->grace_ms}, {"--connections", .i = &o->connections},
-        {"--max-mb", .m = &mb}, {"--context", .l = &o->context}};
+    const struct { const char *name; int *i; int64_t *l; const char **s; long long *m; int least; } known[] = {
+        {"--host", .s = &o->host}, {"--port", .i = &o->port}, {"--api-key", .s = &o->key}, {"--tls", .s = &o->tls}, {"--instances", .i = &o->instances, .least = 1}, {"--max-batch", .i = &o->max_batch, .least = 1},
+        {"--delay-us", .l = &o->delay_us}, {"--queue", .i = &o->queue, .least = 1}, {"--timeout-ms", .l = &o->timeout_ms, .least = 1}, {"--grace-ms", .l = &o->grace_ms}, {"--connections", .i = &o->connections, .least = 1},
+        {"--max-mb", .m = &mb, .least = 1}, {"--context", .l = &o->context}};
     o->key = getenv("RUSHLIGHT_API_KEY");
     for (int i = 0; i < argc; ++i) {
         size_t k = 0, n = sizeof known / sizeof *known;
@@ -48,10 +46,11 @@ static int read_options(int argc, char **argv)
             o->dir = argv[i];
             continue;
         }
-        if (k == n || ++i == argc) return -1;
+        if (k == n) return fprintf(stderr, "rushlight: serve does not know %s\n", argv[i]), -1;
+        if (++i == argc) return fprintf(stderr, "rushlight: %s needs a value\n", known[k].name), -1;
         char *end = NULL;
         long long number = known[k].s ? 0 : strtoll(argv[i], &end, 10);
-        if (!known[k].s && (*end || end == argv[i] || number < 0 || number > 1000000000)) return -1;
+        if (!known[k].s && (*end || end == argv[i] || number < known[k].least || number > (known[k].i == &o->port ? 65535 : 1000000000))) return fprintf(stderr, "rushlight: %s %s is no such number\n", known[k].name, argv[i]), -1;
         if (known[k].s) *known[k].s = argv[i];
         else if (known[k].i) *known[k].i = (int)number;
         else if (known[k].l) *known[k].l = number;
@@ -60,7 +59,7 @@ static int read_options(int argc, char **argv)
     o->max_bytes = (size_t)mb << 20;
     o->max_held = 4 * o->max_bytes;
     if (o->key && !*o->key) o->key = NULL;
-    return o->dir && o->instances > 0 && o->max_batch > 0 && o->queue > 0 && o->connections > 0 && o->timeout_ms > 0 && mb > 0 && o->port < 65536 ? 0 : -1;
+    return o->dir ? 0 : -1;
 }
 
 static int ends[2]; /* a pipe: a byte comes when the server is to end */
@@ -83,7 +82,9 @@ static bool is_ended(void)
 int rush_cmd_serve(int argc, char **argv)
 {
     const struct sigaction ending = {.sa_handler = end, .sa_flags = SA_RESTART};
-    if (read_options(argc, argv)) return usage();
+    if (read_options(argc, argv)) return RUSH_CMD_WRONG;
+    struct stat folder;
+    if (stat(serve_given.dir, &folder) || !S_ISDIR(folder.st_mode)) return fprintf(stderr, "rushlight: '%s' is no folder\n", serve_given.dir), 1;
     if (pipe(ends)) return fprintf(stderr, "rushlight: %s\n", strerror(errno)), 1;
     sigaction(SIGTERM, &ending, NULL);
     sigaction(SIGINT, &ending, NULL);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define DECLARATION "rushlight.json"
@@ -128,6 +129,17 @@ static int write_archive(const char *model, const char *path, const rush_archive
     return failed ? -1 : 0;
 }
 
+/* What would be left out in silence, or makes no sense; the rest is found when the draft is read. */
+static int check_options(const rush_archive_options *o)
+{
+    bool pictures = o->gray || o->height || o->width || o->resize || o->mean.n || o->std.n, texts = o->vocabulary || o->length || o->padding;
+    RUSH_CHECK(o->picture || !pictures, RUSH_VALUE_ERROR, "a size, gray, a mean or a deviation is of pictures: say that the input is some (picture)");
+    RUSH_CHECK(o->merges || !texts, RUSH_VALUE_ERROR, "a vocabulary, a length or padding is of texts: say by which merges they become tokens (text)");
+    RUSH_CHECK(!o->labels || o->top, RUSH_VALUE_ERROR, "labels are of the likeliest classes: say of how many (top)");
+    for (size_t i = 0; i < o->std.n; ++i) RUSH_CHECK(o->std.data[i] != 0, RUSH_VALUE_ERROR, "a deviation of 0 cannot be divided by");
+    return 0;
+}
+
 int rush_program_archive_with(const char *model, const char *path, const rush_archive_options *options)
 {
     const rush_archive_options *o = RUSH_OPTIONS(options);
@@ -135,10 +147,17 @@ int rush_program_archive_with(const char *model, const char *path, const rush_ar
     if (rush_failed()) return -1;
     RUSH_CHECK(model && path, RUSH_TYPE_ERROR, "a path is missing (NULL)");
     RUSH_CHECK(!rush_script_is_archive(model), RUSH_NOT_IMPLEMENTED, "'%s' is a program of TorchScript: an archive holds one of torch.export or ONNX", model);
-    RUSH_CHECK((size_t)snprintf(draft, sizeof draft, "%s.draft", path) < sizeof draft, RUSH_VALUE_ERROR, "the path '%.100s' is too long", path);
+    if (check_options(o)) return -1;
+    struct stat old;
+    RUSH_CHECK(stat(path, &old) || S_ISREG(old.st_mode), RUSH_IO_ERROR, "can't write '%s': it is no regular file", path);
+    char *real = realpath(path, NULL); /* links are followed, as other files are written */
+    bool fits = (size_t)snprintf(draft, sizeof draft, "%s.draft", real ? real : path) < sizeof draft;
+    if (!fits) free(real);
+    RUSH_CHECK(fits, RUSH_VALUE_ERROR, "the path '%.100s' is too long", path);
     int failed = write_archive(model, draft, o);
     rush_scope() failed = failed || !rush_program_load(draft); /* what cannot be read takes nobody's place */
-    if (!failed && rename(draft, path)) failed = rush_fail(RUSH_IO_ERROR, "can't write '%s': %s", path, strerror(errno));
+    if (!failed && rename(draft, real ? real : path)) failed = rush_fail(RUSH_IO_ERROR, "can't write '%s': %s", path, strerror(errno));
     if (failed) unlink(draft);
+    free(real);
     return failed ? -1 : 0;
 }

@@ -4,6 +4,7 @@
 #include "op/formula.h"
 #include "op/missing.h"
 #include "base/text.h"
+#include "io/file.h"
 #include <rushlight.h>
 #include <rushlight/program.h>
 
@@ -443,12 +444,11 @@ static int make_inputs(writer *w, const rush_program *p)
 
 static int write_file(const char *path, const writer *w, void (*put)(FILE *, const writer *))
 {
-    FILE *to = fopen(path, "w");
-    RUSH_CHECK(to, RUSH_IO_ERROR, "'%s' cannot be written", path);
-    put(to, w);
-    int bad = ferror(to);
-    RUSH_CHECK(!(fclose(to) || bad), RUSH_IO_ERROR, "'%s' could not be written to its end", path);
-    return rush_failed() ? -1 : 0;
+    rush_writing file;
+    if (rush_write_begin(&file, path)) return -1;
+    put(file.f, w);
+    int failed = rush_failed() ? -1 : ferror(file.f) ? rush_fail(RUSH_IO_ERROR, "'%s' could not be written to its end", path) : 0;
+    return rush_write_end(&file, !failed) || failed ? -1 : 0;
 }
 
 static int save(writer *w, rush_module *m, const char *path)
@@ -460,7 +460,8 @@ static int save(writer *w, rush_module *m, const char *path)
     if (isdigit((unsigned char)w->name[0])) w->name[0] = '_';
     RUSH_CHECK(!w->o->train || !strcmp(w->o->train, "sgd") || !strcmp(w->o->train, "adam"), RUSH_VALUE_ERROR, "the optimizer '%s': there are sgd and adam", w->o->train);
     RUSH_CHECK(!(w->o->train && w->o->int8), RUSH_VALUE_ERROR, "weights of 8 bits cannot be trained");
-    RUSH_CHECK(m && m->kind == &rush_program_kind, RUSH_TYPE_ERROR, "the module is no program of a graph");
+    RUSH_CHECK(!w->o->loss || w->o->train, RUSH_VALUE_ERROR, "a loss ('%s') is for training: say by which optimizer", w->o->loss);
+    if (!rush_program_of(m)) return -1;
     if (!w->o->train && rush_passes_run(m, m->data, RUSH_PASS_FROZEN)) return -1;
     rush_missing missing = {0};
     if (find_decisions(((rush_program *)m->data)->graph, &missing)) return tell_missing(&missing);

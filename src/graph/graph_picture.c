@@ -147,9 +147,8 @@ static void put_svg(picture *c)
 
 const char *rush_program_picture(const rush_module *m, bool svg)
 {
-    if (!m || !rush_lives(m, "a module")) return rush_failed() ? NULL : (rush_fail(RUSH_TYPE_ERROR, "a module is missing (NULL)"), NULL);
-    RUSH_CHECK_NULL(m->kind == &rush_program_kind, RUSH_TYPE_ERROR, "the module is no program of a graph");
-    const rush_program *p = m->data;
+    const rush_program *p = rush_program_of(m);
+    if (!p) return NULL;
     picture c = {.g = p->graph, .p = p, .svg = svg};
     char *made = NULL, *text = NULL;
     size_t n = 0;

@@ -365,10 +365,10 @@ static int write_whole(W *w, rush_module *m, const rush_program *p, const char *
 
 int rush_program_save_onnx_with(rush_module *m, const char *path, const rush_onnx_options *options)
 {
-    if (rush_failed() || rush_program_inputs(m) < 0) return -1;
+    const rush_program *p = rush_failed() ? NULL : rush_program_of(m);
+    if (!p) return -1;
     rush_onnx_options o = options ? *options : (rush_onnx_options){0};
     RUSH_CHECK((!o.ninputs || o.input) && (!o.noutputs || o.output), RUSH_TYPE_ERROR, "names are missing (NULL)");
-    const rush_program *p = rush_module_data(m);
     rush_missing missing = {.n = 0};
     unsigned fresh = 0;
     if (!o.opset) o.opset = 18;

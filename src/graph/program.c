@@ -89,9 +89,10 @@ static int check_input(const rush_graph *g, int i, const rush_tensor *t, int64_t
     return 0;
 }
 
-static rush_program *program_of(const rush_module *m)
+rush_program *rush_program_of(const rush_module *m)
 {
     if (!rush_lives(m, "a module")) return NULL;
+    RUSH_CHECK_NULL(!rush_script_is_program(m), RUSH_NOT_IMPLEMENTED, "this is a program of TorchScript, which has no graph: torch.export makes one that has");
     RUSH_CHECK_NULL(m->kind == &rush_program_kind, RUSH_TYPE_ERROR, "the module is no program");
     return m->data;
 }
@@ -102,7 +103,7 @@ static int gather(const rush_program *p, int n, rush_tensor *const *in, rush_val
     int64_t *bound = rush_scope_alloc(sizeof *bound * RUSH_MAX(g->nsymbols, 1u));
     if (!bound) return -1;
     for (uint32_t k = 0; k < g->nsymbols; ++k) bound[k] = -1;
-    RUSH_CHECK(n == p->ninputs, RUSH_TYPE_ERROR, "the program takes %d tensors, not %d", p->ninputs, n);
+    RUSH_CHECK(n == p->ninputs, RUSH_TYPE_ERROR, "the program takes %d tensor%s, not %d", p->ninputs, p->ninputs == 1 ? "" : "s", n);
     for (uint32_t i = 0, k = 0; i < g->nin; ++i) {
         const rush_program_input *from = &p->in[i];
         v[i] = from->part ? rush_v_tensor(rush_slot_at(from->part, from->slot)) : RUSH_NONE;
@@ -164,7 +165,7 @@ int rush_program_input_at(const rush_module *m, int i, rush_program_value *v)
 {
     RUSH_CHECK(v, RUSH_TYPE_ERROR, "rush_program_input_at: there is no room for the answer (NULL)");
     if (m && rush_lives(m, "a module") && rush_script_is_program(m)) return rush_script_program_input_at(m, i, v);
-    const rush_program *p = program_of(m);
+    const rush_program *p = rush_program_of(m);
     if (!p) return -1;
     for (uint32_t k = 0; k < p->graph->nin; ++k)
         if (!p->in[k].part && !p->in[k].unused && !i--) return tell(p->graph, p->graph->in[k], v), 0;
@@ -176,7 +177,7 @@ int rush_program_result_at(const rush_module *m, int i, rush_program_value *v)
     RUSH_CHECK(v, RUSH_TYPE_ERROR, "rush_program_result_at: there is no room for the answer (NULL)");
     *v = (rush_program_value){.dtype = -1, .ndim = -1};
     if (m && rush_lives(m, "a module") && rush_script_is_program(m)) return 0;
-    const rush_program *p = program_of(m);
+    const rush_program *p = rush_program_of(m);
     if (!p) return -1;
     for (uint32_t k = 0; k < p->graph->nout; ++k) {
         if (p->out[k].into >= 0 || i--) continue;
@@ -190,7 +191,7 @@ int rush_program_run(rush_module *m, int n, rush_tensor *const *in, int room, ru
 {
     if (rush_failed()) return -1;
     if (m && rush_lives(m, "a module") && rush_script_is_program(m)) return rush_script_program_run(m, n, in, room, out);
-    const rush_program *p = program_of(m);
+    const rush_program *p = rush_program_of(m);
     if (!p) return -1;
     RUSH_CHECK(n >= 0 && room >= 0 && (in || !n) && (out || !room), RUSH_TYPE_ERROR, "a run without inputs or without room for results");
     const rush_graph *g = p->graph;
@@ -212,21 +213,21 @@ const rush_module_kind rush_program_kind = {.name = "Program", .size = sizeof(ru
 int rush_program_inputs(const rush_module *m)
 {
     if (m && rush_lives(m, "a module") && rush_script_is_program(m)) return rush_script_program_inputs(m);
-    const rush_program *p = program_of(m);
+    const rush_program *p = rush_program_of(m);
     return p ? p->ninputs : -1;
 }
 
 int rush_program_results(const rush_module *m)
 {
     if (m && rush_lives(m, "a module") && rush_script_is_program(m)) return rush_script_program_results(m);
-    const rush_program *p = program_of(m);
+    const rush_program *p = rush_program_of(m);
     return p ? p->nresults : -1;
 }
 
 int rush_program_freeze(rush_module *m)
 {
     if (rush_failed()) return -1;
-    rush_program *p = program_of(m);
+    rush_program *p = rush_program_of(m);
     if (!p || rush_passes_run(m, p, RUSH_PASS_RUN)) return -1;
     for (uint32_t i = 0; i < p->graph->nin; ++i) {
         rush_tensor *t = rush_program_tensor(p, p->graph->in[i]);
@@ -244,6 +245,6 @@ int rush_program_save(const rush_module *m, const char *path)
 const char *rush_program_text(const rush_module *m)
 {
     if (m && rush_lives(m, "a module") && rush_script_is_program(m)) return rush_script_program_text(m);
-    const rush_program *p = program_of(m);
+    const rush_program *p = rush_program_of(m);
     return p ? rush_graph_text(p->graph) : NULL;
 }

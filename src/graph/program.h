@@ -30,6 +30,7 @@ rush_module *rush_onnx_load(const char *path, size_t at, size_t n); /* of the fi
 rush_module *rush_archive_load(const char *path); /* a .pt2 file, or ONNX in a zip, with what is declared in extra/ */
 
 extern const rush_module_kind rush_program_kind;
+rush_program *rush_program_of(const rush_module *); /* of what has a graph; NULL and an error */
 /* Gives part a tensor of that name, which becomes the input; what: a slot_kind. */
 int rush_program_place(rush_program_input *, rush_module *part, const char *name, rush_tensor *, int what);
 rush_module *rush_program_part(rush_module *program, const char *path, const char **last); /* "a.b.weight": the module a.b, made if need be */

@@ -59,7 +59,7 @@ static int find_name(reader *r)
         snprintf(r->name, sizeof r->name, "%.*s", (int)(n - 12), name + 7);
         return 0;
     }
-    return damaged(r, "there is no models/NAME.json in it");
+    return damaged(r, rush_zip_find_below(r->zip, "data.pkl") ? "it is a checkpoint, tensors without a program" : "there is no models/NAME.json in it");
 }
 
 /* ---- its tensors ---- */

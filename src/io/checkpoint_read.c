@@ -533,7 +533,9 @@ rush_content *rush_load_part(const char *path, const char *part, rush_load_optio
         x = r.zip ? read_zip(&r) : NULL;
         rush_zip_close(r.zip);
     } else {
-        if (options.mmap) rush_fail(RUSH_RUNTIME_ERROR, "'%s' is of the format before zip, which cannot be mapped", path);
+        const char *kind = rush_source_kind(&source);
+        if (kind) rush_fail(RUSH_VALUE_ERROR, "'%s' is %s, not a checkpoint of PyTorch", path, kind);
+        else if (options.mmap) rush_fail(RUSH_RUNTIME_ERROR, "'%s' is of the format before zip, which cannot be mapped", path);
         else x = rush_legacy_load(&r, &source);
         rush_source_close(&source);
     }

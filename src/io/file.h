@@ -49,6 +49,9 @@ int rush_source_read(const rush_source *, uint64_t at, void *, size_t n);
 /* The same for much: by all threads, with the checksum where `crc` is given. */
 int rush_source_read_much(const rush_source *, uint64_t at, void *, size_t n, uint32_t *crc);
 
+/* What the file is that somebody took for another: "a safetensors file"; NULL: not known, or an error. */
+const char *rush_source_kind(const rush_source *);
+
 /* A whole file in memory, private: writing does not change the file. One reference; tensors over it hold others. */
 typedef struct rush_mapping {
     atomic_int refs;

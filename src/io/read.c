@@ -325,6 +325,17 @@ void rush_swap_bytes(void *data, rush_dtype d, size_t n)
         }
 }
 
+const char *rush_source_kind(const rush_source *s)
+{
+    uint8_t head[9];
+    if (s->size < sizeof head || rush_source_read(s, 0, head, sizeof head)) return NULL;
+    uint64_t header = 0; /* of safetensors: its length, then JSON */
+    for (int i = 7; i >= 0; i--) header = header << 8 | head[i];
+    if (!memcmp(head, "\x93NUMPY", 6)) return "an array of NumPy's (.npy)";
+    if (!memcmp(head, "GGUF", 4)) return "a GGUF file";
+    return head[8] == '{' && header <= s->size - 8 ? "a safetensors file" : NULL;
+}
+
 /* ---- as an operation ---- */
 
 static int from_file_run(const rush_op *op, const rush_value *in, rush_value *out)

@@ -8,6 +8,7 @@ static rush_tensor *unrecorded(const char *name, rush_tensor *t, double a, doubl
 {
     if (rush_failed()) return NULL;
     if (!rush_tensor_given(t)) return NULL;
+    if (!rush_numel(t)) return t; /* its bounds may be infinite */
     bool grad = rush_grad_enabled_set(false);
     const rush_op *op = rush_op_find(name);
     const rush_value args[] = {rush_v_tensor(t), rush_v_float(a), rush_v_float(b)};

@@ -50,14 +50,16 @@ static const rush_module_kind gru = {.name = "GRU", .size = sizeof(recurrent_set
 
 static rush_module *recurrent(const rush_module_kind *kind, const char *op, int gates, int64_t in, int64_t hidden, const rush_nn_recurrent_options *o)
 {
+    RUSH_CHECK_NULL(in > 0, RUSH_VALUE_ERROR, "input_size must be greater than zero");
     RUSH_CHECK_NULL(hidden > 0, RUSH_VALUE_ERROR, "hidden_size must be greater than zero");
+    RUSH_CHECK_NULL(o->layers >= 0, RUSH_VALUE_ERROR, "num_layers must be greater than zero");
     rush_module *m = rush_module_new(kind);
     recurrent_settings *s = rush_module_data(m);
     if (!s) return NULL;
     *s = (recurrent_settings){rush_op_find(op), gates, hidden, *o};
     RUSH_CHECK_NULL(s->op, RUSH_NOT_IMPLEMENTED, "there is no operation %s", op);
     RUSH_CHECK_NULL(hidden <= INT64_MAX / 8, RUSH_VALUE_ERROR, "%lld features are too many", (long long)hidden);
-    if (s->o.layers <= 0) s->o.layers = 1;
+    if (!s->o.layers) s->o.layers = 1;
     int directions = o->bidirectional ? 2 : 1;
     RUSH_CHECK_NULL(s->o.layers * directions * 4 <= 256, RUSH_VALUE_ERROR, "%d layers are too many", s->o.layers);
     for (int layer = 0; layer < s->o.layers; layer++)

@@ -115,5 +115,5 @@ int rush_arg_holds(const rush_op *op, int i, const rush_value *v)
     case RUSH_V_MEMORY_FORMAT: ok = v->i >= 0 && v->i <= RUSH_CHANNELS_LAST_3D; break;
     default: break;
     }
-    return ok ? 0 : rush_fail(RUSH_TYPE_ERROR, "%s(): argument '%s' (position %d) holds nothing that there is", op->base, a->name, i + 1);
+    return ok ? 0 : rush_fail(RUSH_TYPE_ERROR, "%s(): argument '%s' (position %d) is NULL, holds a NULL, or names what there is not", op->base, a->name, i + 1);
 }

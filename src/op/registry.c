@@ -106,6 +106,7 @@ static void no_kernel(const rush_op *op, const rush_value *in, rush_value *out)
 
 int rush_op_register(rush_op *op)
 {
+    RUSH_CHECK(op && op->schema, RUSH_TYPE_ERROR, "rush_op_register: there is no operation, or none with a schema (NULL)");
     bool fresh = !op->name;
     if (op->cpu && !rush_cpu_suits()) op->cpu = no_kernel;
     if (fresh && rush_schema_read(op)) return -1;

@@ -48,6 +48,12 @@ static void registers_once(void **state)
     assert_int_equal(rush_op_register(&bad), -1);
     assert_int_equal(rush_error_kind_now(), RUSH_VALUE_ERROR);
     rush_error_clear();
+    static rush_op nameless = {.doc = "It has no schema."};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(rush_op_register(i ? &nameless : NULL), -1);
+        assert_int_equal(rush_error_kind_now(), RUSH_TYPE_ERROR);
+        rush_error_clear();
+    }
 }
 
 static void computes(void **state)

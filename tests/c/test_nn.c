@@ -83,6 +83,20 @@ TEST(layers_start_and_compute_as_in_pytorch)
     no_error();
 }
 
+TEST(layers_may_be_empty_but_not_less)
+{
+    rush_scope() {
+        assert_float_equal(rush_item(rush_sum(rush_abs(rush_module_tensor(rush_nn_linear(0, 2), "bias")))), 0, 0);
+        assert_non_null(rush_nn_conv2d(3, 4, 0));
+        assert_non_null(rush_init_xavier_uniform(rush_zeros(RUSH_INTS(0, 0)), 1));
+        assert_null(rush_error());
+        assert_null(rush_nn_lstm(3, 4, .layers = -1));
+        rush_error_clear();
+        assert_null(rush_nn_gru(0, 4));
+        rush_error_clear();
+    }
+}
+
 TEST(state_has_pytorchs_names)
 {
     rush_scope() {
@@ -294,7 +308,7 @@ TEST(ten_thousand_steps_leave_memory_as_it_was)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layers_start_and_compute_as_in_pytorch), cmocka_unit_test(state_has_pytorchs_names),
+        cmocka_unit_test(layers_start_and_compute_as_in_pytorch), cmocka_unit_test(state_has_pytorchs_names), cmocka_unit_test(layers_may_be_empty_but_not_less),
         cmocka_unit_test(weights_come_back_from_a_file), cmocka_unit_test(optimizers_step_as_in_pytorch), cmocka_unit_test(lbfgs_in_files), cmocka_unit_test(options_of_layers_may_be_zero),
         cmocka_unit_test(gradients_are_clipped), cmocka_unit_test(learning_rates),
         cmocka_unit_test(ten_thousand_steps_leave_memory_as_it_was),
