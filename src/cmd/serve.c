@@ -24,7 +24,7 @@ const char rush_usage_serve[] =
     "Prometheus. --context: the tokens that a language model remembers; 0: as many as it was trained for, at most 4096.\n"
     "--tls: HTTPS with the certificate and key in one file of PEM. --log: a line of JSON for each request and each model that is loaded, on standard error.\n"
     "--shared-memory: clients on this machine may name shared memory, of which the server reads and writes what its user may.\n"
-    "The key may also stand in RUSHLIGHT_API_KEY. A changed file is loaded again; SIGTERM ends when all is answered.\n";
+    "The key may also stand in RUSHLIGHT_API_KEY. A changed file is loaded again; SIGTERM ends it when all is answered.\n";
 
 static int read_options(int argc, char **argv)
 {
@@ -88,6 +88,7 @@ int rush_cmd_serve(int argc, char **argv)
     if (pipe(ends)) return fprintf(stderr, "rushlight: %s\n", strerror(errno)), 1;
     sigaction(SIGTERM, &ending, NULL);
     sigaction(SIGINT, &ending, NULL);
+    if (signal(SIGHUP, SIG_IGN) != SIG_IGN) sigaction(SIGHUP, &ending, NULL); /* ignored under nohup */
     signal(SIGPIPE, SIG_IGN);
     if (serve_given.log) serve_log_all();
 #ifdef M_ARENA_MAX
@@ -97,7 +98,7 @@ int rush_cmd_serve(int argc, char **argv)
     rush_parallel_alone(true); /* as the web server's threads do: the instances' are the only teams */
     serve_repository_scan();
     if (serve_http_begin()) return fprintf(stderr, "rushlight: %s\n", rush_error()), 1;
-    printf("serving %s at %s://%s:%d\n", serve_given.dir, serve_given.tls ? "https" : "http", serve_given.host, serve_given.port);
+    printf(strchr(serve_given.host, ':') ? "serving %s at %s://[%s]:%d\n" : "serving %s at %s://%s:%d\n", serve_given.dir, serve_given.tls ? "https" : "http", serve_given.host, serve_given.port);
     fflush(stdout);
     while (!is_ended()) serve_repository_scan();
     serve_http_drain();

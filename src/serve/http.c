@@ -56,19 +56,20 @@ static int send_all(struct mg_connection *c, int status, const char *type, const
     char head[512], more[64] = "", *whole;
     const char *path = mg_get_request_info(c)->local_uri ? mg_get_request_info(c)->local_uri : ""; /* a browser asks for the key of the page */
     bool close = atomic_load(&serve_draining) || (status >= 400 && status != 429 && status != 404); /* what was not read must not be taken for a request */
+    size_t sent = strcmp(mg_get_request_info(c)->request_method, "HEAD") ? n : 0; /* HEAD is told how long the body would be */
     if (nheader) snprintf(more, sizeof more, "Inference-Header-Content-Length: %zu\r\n", nheader);
     int k = snprintf(head, sizeof head, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%s%sConnection: %s\r\n\r\n", status, reason(status), type, n, more,
                      status == 401 ? !strcmp(path, "/") ? "WWW-Authenticate: Basic realm=\"rushlight: the key is the password\"\r\n" : "WWW-Authenticate: Bearer\r\n" : status == 429 ? "Retry-After: 1\r\n" : "", close ? "close" : "keep-alive");
     if (close) mg_disable_connection_keep_alive(c);
     serve_count_response(status);
-    if (n < 65536 && (whole = malloc(SERVE_ROOM((size_t)k + n + 1)))) { /* one packet */
+    if (sent < 65536 && (whole = malloc(SERVE_ROOM((size_t)k + sent + 1)))) { /* one packet */
         memcpy(whole, head, (size_t)k);
-        if (n) memcpy(whole + k, body, n);
-        mg_write(c, whole, (size_t)k + n);
+        if (sent) memcpy(whole + k, body, sent);
+        mg_write(c, whole, (size_t)k + sent);
         free(whole);
     } else {
         mg_write(c, head, (size_t)k);
-        mg_write(c, body, n);
+        if (sent) mg_write(c, body, sent);
     }
     return status;
 }
@@ -581,9 +582,9 @@ static int handle(struct mg_connection *c, void *arg)
     int status;
     atomic_fetch_add(&answering, 1);
     response_counted = false;
-    bool post = !strcmp(info->request_method, "POST"), get = !strcmp(info->request_method, "GET");
+    bool post = !strcmp(info->request_method, "POST"), get = !strcmp(info->request_method, "GET") || !strcmp(info->request_method, "HEAD");
     if (!may(c)) status = serve_send_error(c, 401, "this server needs a key");
-    else if (!post && !get) status = serve_send_error(c, 405, "only GET and POST");
+    else if (!post && !get) status = serve_send_error(c, 405, "only GET, HEAD and POST");
     else if ((size_t)snprintf(path, sizeof path, "%s", info->local_uri) >= sizeof path) status = serve_send_error(c, 404, "no such path");
     else status = route(c, path, post);
     serve_count_response(status); /* one whose client left was never sent */
@@ -621,7 +622,9 @@ int serve_http_begin(void)
     const char *pem = serve_given.tls;
     if (pem) RUSH_CHECK(mg_init_library(MG_FEATURES_TLS) & MG_FEATURES_TLS, RUSH_NOT_IMPLEMENTED, "civetweb could not load OpenSSL: libssl.so is missing, or of a version that it does not know (docs/serve.md)");
     else mg_init_library(0);
-    snprintf(ports, sizeof ports, "%s:%d%s", serve_given.host, serve_given.port, pem ? "s" : "");
+    bool six = strchr(serve_given.host, ':') != NULL;
+    RUSH_CHECK(!six || mg_check_feature(MG_FEATURES_IPV6), RUSH_NOT_IMPLEMENTED, "cannot listen at %s: civetweb was built without IPv6 on this machine", serve_given.host);
+    snprintf(ports, sizeof ports, six ? "[%s]:%d%s" : "%s:%d%s", serve_given.host, serve_given.port, pem ? "s" : "");
     snprintf(threads, sizeof threads, "%d", serve_given.connections);
     snprintf(timeout, sizeof timeout, "%lld", (long long)serve_given.timeout_ms);
     const char *options[] = {"listening_ports", ports, "num_threads", threads, "enable_keep_alive", "yes", "keep_alive_timeout_ms", timeout, "request_timeout_ms", timeout, "tcp_nodelay", "1",

@@ -111,6 +111,31 @@ def test_what_is_wrong_is_said(server, body, why):
     assert server.infer([1, 2, 3])[0] == 200
 
 
+def test_head_is_get_without_the_body(server):
+    for path in ("/v2/models/times", "/v2/health/live", "/", "/v2/models/none"):
+        status, body, headers = server.ask("GET", path)
+        asked, nothing, same = server.ask("HEAD", path)
+        assert (asked, nothing, same["Content-Length"]) == (status, b"", str(len(body)))
+
+
+def test_ipv6(tmp_path):
+    """It listens there, or says what it lacks."""
+    process = subprocess.Popen([SERVER, "serve", str(tmp_path), "--host", "::1", "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    line = process.stdout.readline()
+    if line:
+        with socket.create_connection(("::1", int(line.rsplit(":", 1)[1])), timeout=60) as s:
+            s.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert line.count("[::1]") == 1 and s.recv(15) == b"HTTP/1.1 200 OK"
+    process.terminate()
+    assert process.wait(timeout=60) == (0 if line else 1) and ("without IPv6" in process.stderr.read()) == (not line)
+
+
+def test_hanging_up_is_an_end(tmp_path):
+    made = Server(tmp_path)
+    made.process.send_signal(signal.SIGHUP)
+    assert made.process.wait(timeout=60) == 0
+
+
 def test_limits(server):
     assert server.ask("POST", "/v2/models/times/infer", b"x" * (1 << 20 | 1))[0] == 413
     assert server.ask("POST", "/v2/models/none/infer", b"{}")[0] == 404
