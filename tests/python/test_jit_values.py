@@ -2,6 +2,7 @@
 import dataclasses
 import io
 import warnings
+import zipfile
 from typing import List, NamedTuple, Optional
 
 import pytest
@@ -179,6 +180,30 @@ def test_dataclasses_have_what_python_writes_for_them():
         assert torch.jit.script(_points)(x) == pytest.approx(_points(x))
     with pytest.raises(NotImplementedError, match="Default factory initializers are not supported"):
         torch.jit.script(dataclasses.make_dataclass("Listed", [("items", list, dataclasses.field(default_factory=list))]))
+
+
+@torch.jit.script
+@dataclasses.dataclass
+class Perhaps:
+    x: torch.Tensor
+    y: Optional[torch.Tensor] = None
+    name: Optional[str] = None
+
+
+class Compares(torch.nn.Module):
+    def forward(self, x):
+        a, b, c = Perhaps(x, x * 2), Perhaps(x), Perhaps(x, x * 2, "c")
+        return [a == Perhaps(x, x * 2), a == b, b == a, b == Perhaps(x), a == c, c == Perhaps(x, x * 2, "c"), a == Perhaps(x, x)]
+
+
+def test_dataclasses_compare_what_may_be_none(tmp_path):
+    """With a program that PyTorch's archives may hold: of two Optional[Tensor] it has no ==."""
+    scripted, want = torch.jit.script(Compares()), [True, False, False, True, False, True, False]
+    torch.jit.save(scripted, tmp_path / "it.pt")
+    assert scripted(torch.ones(1)) == torch.jit.load(tmp_path / "it.pt")(torch.ones(1)) == want
+    with zipfile.ZipFile(tmp_path / "it.pt") as file:
+        code = b"".join(file.read(name) for name in file.namelist() if name.endswith(".py")).decode()
+    assert "self.y ==" not in code and "self.y !=" not in code and "is not None" in code
 
 
 class Named(NamedTuple):

@@ -2,6 +2,7 @@
 import dataclasses
 import linecache
 import sys
+import typing
 
 _ORDER = {"__lt__": ("<", False), "__le__": ("<=", True), "__gt__": (">", False), "__ge__": (">=", True)}
 
@@ -19,12 +20,21 @@ def written(cls, name, fn):
         return _init(cls)
     compared = [f.name for f in dataclasses.fields(cls) if f.compare]
     if name == "__eq__":
-        return _compiled(cls, name, "other: _cls", [f"return {' and '.join(f'self.{n} == other.{n}' for n in compared) or True}"], {})
+        return _compiled(cls, name, "other: _cls", [line for n in compared for line in _unlike(cls, n)] + ["return True"], {})
     if name in _ORDER:
         operator, alike = _ORDER[name]
         lines = [line for n in compared for line in (f"if self.{n} != other.{n}:", f"    return self.{n} {operator} other.{n}")]
         return _compiled(cls, name, "other: _cls", [*lines, f"return {alike}"], {})
     return None
+
+
+def _unlike(cls, field):
+    """The lines that leave __eq__ where a field differs; two that may be None are compared as what they are once neither is."""
+    if type(None) not in typing.get_args(typing.get_type_hints(cls)[field]):
+        return [f"if self.{field} != other.{field}:", "    return False"]
+    ours, theirs = f"ours_{field}", f"theirs_{field}"
+    return [f"{ours} = self.{field}", f"{theirs} = other.{field}", f"if {ours} is not None and {theirs} is not None:", f"    if {ours} != {theirs}:", "        return False",
+            f"elif ({ours} is None) != ({theirs} is None):", "    return False"]
 
 
 def _init(cls):
