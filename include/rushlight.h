@@ -3,7 +3,7 @@
  * Three rules carry the whole interface.
  *
  * Ownership. A function that returns a tensor parks it in the innermost open scope of the thread; it
- * goes when the scope closes, unless rush_keep() took it out. So nested calls need no names and no frees:
+ * goes when the scope closes, unless rush_keep() took it out (where none is open, when the thread ends). So nested calls need no names and no frees:
  *
  *     rush_scope() {
  *         rush_tensor *loss = rush_cross_entropy(rush_forward(net, x), y);

@@ -44,42 +44,51 @@ RUSH_API int rush_program_save(const rush_module *, const char *path);
  * One file, no code; rush_program_load() reads it, PyTorch a .pt2 of them without what was put around it. It is read once before it takes its place.
  * rush_program_archive("net.pt2", "cats.pt2", .picture = true, .resize = 256, .softmax = true, .top = 5, .labels = "labels.txt"). 0; -1 and an error. */
 typedef struct rush_archive_options {
-    bool picture;              /* the input is PNG and JPEG files, see rushlight::pictures: floats from 0 to 1, or uint8 if the program takes it */
-    bool gray;                 /* of one channel                                              */
-    int64_t height, width;     /* 0: the program's own                                        */
-    int64_t resize;            /* the shorter side, of which the middle is taken; 0: all of it is resized */
-    rush_floats mean, std;     /* of each channel                                             */
-    const char *merges, *vocabulary; /* the input is texts, in byte pairs: GPT-2's files, see rush_tokenizer_load(); NULL: it is not */
-    int64_t length, padding;   /* tokens of a text, 0: the program's own; what short ones are filled with */
-    bool softmax;              /* of the first result (n, classes)                            */
-    int64_t top;               /* so many classes and their scores instead of it; 0: all      */
-    const char *labels;        /* a file with a line for each class: their names are a result, too */
+    bool picture RUSH_ZERO;              /* the input is PNG and JPEG files, see rushlight::pictures: floats from 0 to 1, or uint8 if the program takes it */
+    bool gray RUSH_ZERO;                 /* of one channel                                              */
+    int64_t height RUSH_ZERO, width RUSH_ZERO;     /* 0: the program's own                                        */
+    int64_t resize RUSH_ZERO;            /* the shorter side, of which the middle is taken; 0: all of it is resized */
+    rush_floats mean RUSH_ZERO, std RUSH_ZERO;     /* of each channel                                             */
+    const char *merges RUSH_ZERO, *vocabulary RUSH_ZERO; /* the input is texts, in byte pairs: GPT-2's files, see rush_tokenizer_load(); NULL: it is not */
+    int64_t length RUSH_ZERO, padding RUSH_ZERO;   /* tokens of a text, 0: the program's own; what short ones are filled with */
+    bool softmax RUSH_ZERO;              /* of the first result (n, classes)                            */
+    int64_t top RUSH_ZERO;               /* so many classes and their scores instead of it; 0: all      */
+    const char *labels RUSH_ZERO;        /* a file with a line for each class: their names are a result, too */
 } rush_archive_options;
 RUSH_API int rush_program_archive_with(const char *model, const char *path, const rush_archive_options *); /* NULL: nothing is put around it */
+#ifndef __cplusplus
 #define rush_program_archive(model, path, ...) rush_program_archive_with(model, path, &(rush_archive_options){__VA_ARGS__})
+#endif
 
 /* Writes the program for ONNX's runtimes: rush_program_save_onnx(net, "net.onnx", .opset = 20). What cannot be written is an error, with all of its names. */
 typedef struct rush_onnx_options {
-    int64_t opset;                    /* 18 to 23; 0: 18                                  */
-    int ninputs, noutputs;            /* names in order; those that are not given are the program's */
-    const char *const *input, *const *output;
+    int64_t opset RUSH_ZERO;                    /* 18 to 23; 0: 18                                  */
+    int ninputs RUSH_ZERO, noutputs RUSH_ZERO;            /* names in order; those that are not given are the program's */
+    const char *const *input RUSH_ZERO, *const *output RUSH_ZERO;
 } rush_onnx_options;
 RUSH_API int rush_program_save_onnx_with(rush_module *, const char *path, const rush_onnx_options *); /* NULL: as they are */
+#ifndef __cplusplus
 #define rush_program_save_onnx(module, path, ...) rush_program_save_onnx_with(module, path, &(rush_onnx_options){__VA_ARGS__})
+#endif
 
 /* Writes the program as one C99 file and a header beside it (path ends with .c): plain loops, static memory, the weights as numbers, no
  * library but libm. What has no such form is an error, with all of its names. Without training the program is frozen by it.
  * rush_program_save_c(net, "net.c", .train = "adam"). */
 typedef struct rush_c_options {
-    int64_t size;      /* what sizes that vary become; they are kept within their ranges; 0: the least, or 1 */
-    bool int8;         /* weights of two and more dimensions in 8 bits, with a scale for each row          */
-    const char *train; /* "sgd" or "adam": a function that does one step, too; NULL: none                  */
-    const char *loss;  /* of that: "cross_entropy" of the last dimension (NULL stands for it), or "mse"    */
+    int64_t size RUSH_ZERO;      /* what sizes that vary become; they are kept within their ranges; 0: the least, or 1 */
+    bool int8 RUSH_ZERO;         /* weights of two and more dimensions in 8 bits, with a scale for each row          */
+    const char *train RUSH_ZERO; /* "sgd" or "adam": a function that does one step, too; NULL: none                  */
+    const char *loss RUSH_ZERO;  /* of that: "cross_entropy" of the last dimension (NULL stands for it), or "mse"    */
 } rush_c_options;
 RUSH_API int rush_program_save_c_with(rush_module *, const char *path, const rush_c_options *); /* 0; -1 and an error */
+#ifndef __cplusplus
 #define rush_program_save_c(module, path, ...) rush_program_save_c_with(module, path, &(rush_c_options){__VA_ARGS__})
+#endif
 
 #ifdef __cplusplus
 }
+inline int rush_program_archive(const char *model, const char *path, const rush_archive_options &options = {}) { return rush_program_archive_with(model, path, &options); }
+inline int rush_program_save_onnx(rush_module *module, const char *path, const rush_onnx_options &options = {}) { return rush_program_save_onnx_with(module, path, &options); }
+inline int rush_program_save_c(rush_module *module, const char *path, const rush_c_options &options = {}) { return rush_program_save_c_with(module, path, &options); }
 #endif
 #endif

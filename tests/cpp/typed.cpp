@@ -80,12 +80,33 @@ static int training()
     return 0;
 }
 
+/* What writes programs, asked to write none. */
+static int refused(int status)
+{
+    bool well = status == -1 && rush_error();
+    rush_error_clear();
+    return !well;
+}
+static int programs()
+{
+    rush_module *net = rush_nn_linear(1, 1);
+    rush_c_options small;
+    small.int8 = true;
+    if (refused(rush_program_save_c(net, "none.c")) || refused(rush_program_save_c(net, "none.c", small)) || refused(rush_program_save_onnx(net, "none.onnx")) ||
+        refused(rush_program_archive("none.pt2", "some.pt2")))
+        return wrong("a program of a layer");
+#if __cplusplus >= 202002L
+    if (refused(rush_program_save_onnx(net, "none.onnx", {.opset = 20})) || refused(rush_program_archive("none.pt2", "some.pt2", {.softmax = true}))) return wrong("a program of a layer");
+#endif
+    return 0;
+}
+
 int main()
 {
     int failed = 0;
     rush_scope() {
         rush_manual_seed(1);
-        failed = operations() || training();
+        failed = operations() || training() || programs();
     }
     if (rush_error()) return wrong("at the end");
     if (!failed) puts("fine");
