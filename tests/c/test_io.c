@@ -394,6 +394,22 @@ static void full_disk_keeps_the_old_file(void **state)
     }
 }
 
+/* One file taken for another: the message says what it is. */
+static void what_a_file_is_is_said(void **state)
+{
+    rush_scope() {
+        rush_state s = {1, (const char *[]){"a"}, (rush_tensor *[]){rush_from_data((float[8]){1}, RUSH_F32, 1, (int64_t[]){8})}};
+        assert_int_equal(rush_safetensors_save(file("a.safetensors"), s), 0);
+        assert_int_equal(rush_load_state(file("a.safetensors")).n, -1);
+        assert_non_null(strstr(rush_error(), "is a safetensors file, not a checkpoint"));
+        rush_error_clear();
+        assert_int_equal(rush_npy_save(file("a.npy"), s.tensor[0]), 0);
+        assert_int_equal(rush_load_state(file("a.npy")).n, -1);
+        assert_non_null(strstr(rush_error(), "is an array of NumPy's (.npy), not a checkpoint"));
+        rush_error_clear();
+    }
+}
+
 /* Open files of this process that have no name any more. */
 static int nameless(void)
 {
@@ -453,7 +469,7 @@ int main(int argc, char **argv)
     if (!mkdtemp(folder)) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(crc_is_zlibs), cmocka_unit_test(every_dtype_comes_back), cmocka_unit_test(views_share_and_little_is_written),
-        cmocka_unit_test(containers_come_back), cmocka_unit_test(arrays_come_back), cmocka_unit_test(names_of_safetensors_are_any_text), cmocka_unit_test(damaged_files_are_errors),
+        cmocka_unit_test(containers_come_back), cmocka_unit_test(arrays_come_back), cmocka_unit_test(names_of_safetensors_are_any_text), cmocka_unit_test(damaged_files_are_errors), cmocka_unit_test(what_a_file_is_is_said),
         cmocka_unit_test(pickles_run_nothing), cmocka_unit_test(killed_while_saving), cmocka_unit_test(full_disk_keeps_the_old_file),
         cmocka_unit_test(replaced_files_are_let_go), cmocka_unit_test(cut_off_while_reading),
     };
