@@ -139,11 +139,43 @@ def chance(rng, pool, seen):
     return torch.rand_like(rng.choice(pool).float()) if rng.random() < .5 else fresh(rng)
 
 
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin() * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.saved_tensors[0].cos() * 3
+
+
+def recorded(rng, pool, seen):
+    """What has to do with gradients on the way: hooks, functions of one's own, a backward pass within, parts without."""
+    t, which = rng.choice(pool), rng.randrange(5)
+    if which == 0:
+        made = t * 1
+        if made.requires_grad:
+            made.register_hook(lambda g: g * 2)
+        return made
+    if which == 1:
+        return Doubled.apply(t.float()) if not t.is_complex() else None
+    if which == 2:
+        with torch.no_grad():
+            return t * 2
+    if which == 3:
+        seen.append(str(type(t.grad_fn).__name__))
+    elif t.requires_grad and not t.is_complex() and t.grad_fn is not None:
+        leaf = next((p for p in reversed(pool) if p.is_leaf and p.requires_grad), None)
+        return None if leaf is None else torch.autograd.grad(t.float().sum(), leaf, retain_graph=True, allow_unused=True)[0]
+    return None
+
+
 def wrong(rng, pool, seen):
     return rng.choice(pool) + torch.zeros(3, 7)
 
 
-KINDS = [unary] * 8 + [binary] * 10 + [ternary] * 5 + [inplace] * 5 + [view] * 4 + [whole] * 3 + [look] * 2 + [branch, chance, wrong, out]
+KINDS = [unary] * 8 + [binary] * 10 + [ternary] * 5 + [inplace] * 5 + [view] * 4 + [whole] * 3 + [look] * 2 + [branch, chance, wrong, out] + [recorded] * 2
 
 
 def said(e):
