@@ -44,16 +44,16 @@ RUSH_API int rush_program_save(const rush_module *, const char *path);
  * One file, no code; rush_program_load() reads it, PyTorch a .pt2 of them without what was put around it. It is read once before it takes its place.
  * rush_program_archive("net.pt2", "cats.pt2", .picture = true, .resize = 256, .softmax = true, .top = 5, .labels = "labels.txt"). 0; -1 and an error. */
 typedef struct rush_archive_options {
-    bool picture RUSH_ZERO;              /* the input is PNG and JPEG files, see rushlight::pictures: floats from 0 to 1, or uint8 if the program takes it */
-    bool gray RUSH_ZERO;                 /* of one channel                                              */
-    int64_t height RUSH_ZERO, width RUSH_ZERO;     /* 0: the program's own                                        */
-    int64_t resize RUSH_ZERO;            /* the shorter side, of which the middle is taken; 0: all of it is resized */
-    rush_floats mean RUSH_ZERO, std RUSH_ZERO;     /* of each channel                                             */
+    bool picture RUSH_ZERO;                              /* the input is PNG and JPEG files, see rushlight::pictures: floats from 0 to 1, or uint8 if the program takes it */
+    bool gray RUSH_ZERO;                                 /* of one channel */
+    int64_t height RUSH_ZERO, width RUSH_ZERO;           /* 0: the program's own */
+    int64_t resize RUSH_ZERO;                            /* the shorter side, of which the middle is taken; 0: all of it is resized */
+    rush_floats mean RUSH_ZERO, std RUSH_ZERO;           /* of each channel */
     const char *merges RUSH_ZERO, *vocabulary RUSH_ZERO; /* the input is texts, in byte pairs: GPT-2's files, see rush_tokenizer_load(); NULL: it is not */
-    int64_t length RUSH_ZERO, padding RUSH_ZERO;   /* tokens of a text, 0: the program's own; what short ones are filled with */
-    bool softmax RUSH_ZERO;              /* of the first result (n, classes)                            */
-    int64_t top RUSH_ZERO;               /* so many classes and their scores instead of it; 0: all      */
-    const char *labels RUSH_ZERO;        /* a file with a line for each class: their names are a result, too */
+    int64_t length RUSH_ZERO, padding RUSH_ZERO;         /* tokens of a text, 0: the program's own; what short ones are filled with */
+    bool softmax RUSH_ZERO;                              /* of the first result (n, classes) */
+    int64_t top RUSH_ZERO;                               /* so many classes and their scores instead of it; 0: all */
+    const char *labels RUSH_ZERO;                        /* a file with a line for each class: their names are a result, too */
 } rush_archive_options;
 RUSH_API int rush_program_archive_with(const char *model, const char *path, const rush_archive_options *); /* NULL: nothing is put around it */
 #ifndef __cplusplus
@@ -62,8 +62,8 @@ RUSH_API int rush_program_archive_with(const char *model, const char *path, cons
 
 /* Writes the program for ONNX's runtimes: rush_program_save_onnx(net, "net.onnx", .opset = 20). What cannot be written is an error, with all of its names. */
 typedef struct rush_onnx_options {
-    int64_t opset RUSH_ZERO;                    /* 18 to 23; 0: 18                                  */
-    int ninputs RUSH_ZERO, noutputs RUSH_ZERO;            /* names in order; those that are not given are the program's */
+    int64_t opset RUSH_ZERO;                   /* 18 to 23; 0: 18 */
+    int ninputs RUSH_ZERO, noutputs RUSH_ZERO; /* names in order; those that are not given are the program's */
     const char *const *input RUSH_ZERO, *const *output RUSH_ZERO;
 } rush_onnx_options;
 RUSH_API int rush_program_save_onnx_with(rush_module *, const char *path, const rush_onnx_options *); /* NULL: as they are */
@@ -76,9 +76,9 @@ RUSH_API int rush_program_save_onnx_with(rush_module *, const char *path, const 
  * rush_program_save_c(net, "net.c", .train = "adam"). */
 typedef struct rush_c_options {
     int64_t size RUSH_ZERO;      /* what sizes that vary become; they are kept within their ranges; 0: the least, or 1 */
-    bool int8 RUSH_ZERO;         /* weights of two and more dimensions in 8 bits, with a scale for each row          */
-    const char *train RUSH_ZERO; /* "sgd" or "adam": a function that does one step, too; NULL: none                  */
-    const char *loss RUSH_ZERO;  /* of that: "cross_entropy" of the last dimension (NULL stands for it), or "mse"    */
+    bool int8 RUSH_ZERO;         /* weights of two and more dimensions in 8 bits, with a scale for each row */
+    const char *train RUSH_ZERO; /* "sgd" or "adam": a function that does one step, too; NULL: none */
+    const char *loss RUSH_ZERO;  /* of that: "cross_entropy" of the last dimension (NULL stands for it), or "mse" */
 } rush_c_options;
 RUSH_API int rush_program_save_c_with(rush_module *, const char *path, const rush_c_options *); /* 0; -1 and an error */
 #ifndef __cplusplus
