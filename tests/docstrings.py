@@ -9,6 +9,7 @@ from seed 0 with torch, nn, F and data. Prints what is missing or false. ORACLE,
 what PyTorch prints. NAME: only names that contain it.
 """
 import doctest
+import enum
 import importlib
 import inspect
 import json
@@ -44,6 +45,8 @@ def names():
 
 
 def parameters(thing):
+    if isinstance(thing, enum.EnumMeta):  # members, not parameters
+        return []
     try:
         return [p for p in inspect.signature(thing).parameters if not p.startswith("_") and p not in HIDDEN]
     except (ValueError, TypeError):

@@ -17,8 +17,8 @@ static PyObject *own_call, *own_getattr; /* what the type's dictionary has: to n
 static PyObject *global_hooks[8];        /* dictionaries of hooks for all modules */
 static int nglobal;
 
-enum { FORWARD, CALL, GETATTR, CALL_IMPL, COMPILED, FIRST_HOOK, LAST_HOOK = FIRST_HOOK + 3, FIRST_HELD, LAST_HELD = FIRST_HELD + 2, NAMES };
-static const char *const words[NAMES] = {"forward", "__call__", "__getattr__", "_call_impl", "_compiled_call_impl", "_forward_hooks",
+enum { FORWARD, CALL, GETATTR, CALL_IMPL, COMPILED, FIRSTLINENO, FIRST_HOOK, LAST_HOOK = FIRST_HOOK + 3, FIRST_HELD, LAST_HELD = FIRST_HELD + 2, NAMES };
+static const char *const words[NAMES] = {"forward", "__call__", "__getattr__", "_call_impl", "_compiled_call_impl", "__firstlineno__", "_forward_hooks",
                                          "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_parameters", "_buffers", "_modules"};
 static PyObject *names[NAMES];
 static PyObject *python_call_impl; /* Module's own _call_impl, for comparison */
@@ -254,6 +254,9 @@ static PyObject *set_module_class(PyObject *module, PyObject *args)
     Py_XINCREF(python_call_impl);
     nglobal = (int)PyTuple_GET_SIZE(hooks);
     for (int i = 0; i < nglobal; ++i) global_hooks[i] = py_ref(PyTuple_GET_ITEM(hooks, i));
+    PyObject *line = _PyType_Lookup((PyTypeObject *)cls, names[FIRSTLINENO]); /* since 3.13 inspect asks the class where its source is */
+    if (line && PyDict_SetItem(type_module.tp_dict, names[FIRSTLINENO], line)) return NULL;
+    PyType_Modified(&type_module);
     Py_RETURN_NONE;
 }
 

@@ -14,6 +14,8 @@ def refuse_factories(cls):
 
 def written(cls, name, fn):
     """A method of a class as a program may have it: fn, one with a text in place of what a dataclass made, or None: it is left out."""
+    if dataclasses.is_dataclass(cls) and fn.__module__ == "dataclasses":  # __replace__, since 3.13
+        return None
     if not dataclasses.is_dataclass(cls) or fn.__code__.co_filename != "<string>" and not hasattr(fn, "__wrapped__"):
         return fn
     if name == "__init__":
