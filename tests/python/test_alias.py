@@ -103,3 +103,13 @@ def test_functorch():
         print(jacrev(torch.sin)(x[0]).shape, chunk_vmap(torch.sin, chunks=3)(x).shape)
     """)
     assert run("-m", "rushlight", "-c", code) == "torch.Size([3, 3]) torch.Size([4, 3])\n"
+
+
+def test_every_class_has_a_source():
+    """inspect, typing and others look for the module of a class under its torch name, though nobody has imported it under that."""
+    code = """
+        import inspect, sys, torch
+        classes = (*torch.nn.TransformerEncoderLayer.__mro__[:-1], torch.nn.LSTM, torch.optim.Adam, torch.utils.data.DataLoader, torch.distributions.Normal)
+        print({inspect.getsource(c).lstrip()[:6] for c in classes}, all(c.__module__.startswith("torch.") and c.__module__ in sys.modules for c in classes))
+    """
+    assert run("-m", "rushlight", "-c", textwrap.dedent(code)) == "{'class '} True\n"

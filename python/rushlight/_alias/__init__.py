@@ -113,11 +113,15 @@ ELSEWHERE = {OWN + "._basics": OWN, OWN + "._streams": OWN, OWN + ".sparse._cons
 
 
 def rename(module):
-    """Classes and functions made in a module say its torch name: they are printed and pickled with it."""
+    """Classes and functions made in a module say its torch name, under which it is then found: they are printed and pickled with it."""
     name = module.__name__
+    sys.modules.setdefault(torch_name(name), module)  # inspect and typing ask for the module of a class
     for thing in list(vars(module).values()):
         if isinstance(thing, (type, types.FunctionType)) and thing.__module__ == name:
+            line = vars(thing).get("__firstlineno__") if isinstance(thing, type) else None
             thing.__module__ = torch_name(ELSEWHERE.get(name, name))
+            if line is not None:  # since 3.13 where its source is, which goes with the old name
+                thing.__firstlineno__ = line
 
 
 def is_active():
