@@ -182,7 +182,7 @@ void rush_sample_into(rush_tensor *t, const sampler *s, rush_generator *g)
 {
     if (!t->numel) return;
     if (t->flags & (RUSH_T_CONJ | RUSH_T_NEG)) { /* by way of one that lies as it reads */
-        rush_tensor *plain = t->flags & RUSH_T_DENSE ? rush_tensor_new_strided(t->dtype, t->device, t->ndim, t->size, t->stride) : rush_tensor_new(t->dtype, t->device, t->ndim, t->size);
+        rush_tensor *plain = rush_tensor_new_like(t, t->dtype, t->device, RUSH_PRESERVE);
         if (plain) rush_sample_into(plain, s, g);
         if (plain && !rush_failed()) rush_copy_into(t, plain);
         return;
