@@ -127,9 +127,24 @@ RUSH_WORD double rush_zeta(double s, double q)
     return sum;
 }
 
+/* What second derivatives of lgamma ask for, ten times as fast as by zeta. */
+RUSH_WORD_STATIC double trigamma(double x)
+{
+    if (x < 0) { /* 5.15.6 */
+        double f = sin(PI * (x - rint(x)));
+        return PI * PI / (f * f) - trigamma(1 - x);
+    }
+    double r = 0;
+    for (; x < 8; x++) r += 1 / (x * x);
+    double s = 0, w = 1 / (x * x); /* 5.15.8 */
+    for (int k = BERNOULLI; k >= 1; k--) s = w * (bernoulli[k - 1] + s);
+    return r + (1 + s) / x + w / 2;
+}
+
 RUSH_WORD double rush_polygamma(double n, double x)
 {
     if (n == 0) return rush_digamma(x);
+    if (n == 1) return trigamma(x);
     if (!(n > 0)) return NAN;
     return (fmod(n, 2.) == 0 ? -1 : 1) * tgamma(n + 1) * rush_zeta(n + 1, x);
 }

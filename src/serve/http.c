@@ -582,13 +582,14 @@ static int handle(struct mg_connection *c, void *arg)
     int status;
     atomic_fetch_add(&answering, 1);
     response_counted = false;
+    bool logged = serve_logs_requests(); /* as it was asked: the line is written after the answer, when the client may have changed that already */
     bool post = !strcmp(info->request_method, "POST"), get = !strcmp(info->request_method, "GET") || !strcmp(info->request_method, "HEAD");
     if (!may(c)) status = serve_send_error(c, 401, "this server needs a key");
     else if (!post && !get) status = serve_send_error(c, 405, "only GET, HEAD and POST");
     else if ((size_t)snprintf(path, sizeof path, "%s", info->local_uri) >= sizeof path) status = serve_send_error(c, 404, "no such path");
     else status = route(c, path, post);
     serve_count_response(status); /* one whose client left was never sent */
-    serve_log_request(info->request_method, info->local_uri ? info->local_uri : "", status, serve_now() - begin, info->remote_addr);
+    if (logged) serve_log_request(info->request_method, info->local_uri ? info->local_uri : "", status, serve_now() - begin, info->remote_addr);
     rush_error_clear();
     atomic_fetch_sub(&answering, 1);
     return status;

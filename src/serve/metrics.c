@@ -189,10 +189,14 @@ void serve_log(int level, const char *message, void *arg)
     (void)arg;
 }
 
+bool serve_logs_requests(void)
+{
+    return atomic_load(&shown[2]);
+}
+
 void serve_log_request(const char *method, const char *path, int status, uint64_t ns, const char *from)
 {
     serve_text t = {0};
-    if (!atomic_load(&shown[2])) return;
     begin_line(&t, "info");
     serve_print(&t, ",\"method\":");
     serve_put_json(&t, method);

@@ -221,6 +221,7 @@ void serve_log(int level, const char *message, void *); /* for rush_log_to() */
 int serve_log_change(const rush_json *settings);        /* 0; -1 and an error */
 void serve_log_all(void);                               /* as with --log      */
 void serve_log_settings(serve_text *);
+bool serve_logs_requests(void);
 void serve_log_request(const char *method, const char *path, int status, uint64_t ns, const char *from);
 
 /* ---- OpenAI's paths: openai.c ---- */

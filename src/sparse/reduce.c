@@ -166,7 +166,9 @@ static int sum_dim_run(const rush_op *op, const rush_value *in, rush_value *out)
     RUSH_CHECK(IS_COO(t) || t->layout == RUSH_SPARSE_CSR, RUSH_RUNTIME_ERROR,
                "Currently the only compressed sparse format supported for sum.dim_IntList is CSR, but got layout %s", rush_layout_word(t->layout));
     RUSH_CHECK(IS_COO(t) || t->ndim == 2, RUSH_NOT_IMPLEMENTED, "sums over dimensions of batches of CSR matrices");
-    rush_tensor *coo = IS_COO(t) ? t : T("to_sparse", V(t)), *sum = coo ? sum_coo(coo, bits, in[3]) : NULL;
+    rush_tensor *coo = IS_COO(t) ? t : T("to_sparse", V(t)), *sum = NULL;
+    if (coo == t && !(~bits << (64 - t->ndim))) sum = T("sum", V(t), in[3]); /* of all: with a dense gradient, as without dimensions */
+    else if (coo) sum = sum_coo(coo, bits, in[3]);
     for (int d = 0; keep && sum && d < t->ndim; ++d)
         if (bits >> d & 1) sum = unsqueeze(sum, d);
     if (sum && !IS_COO(t)) sum = sum->layout ? T("to_sparse_csr", V(sum)) : T("to_sparse_csr", V(T("to_sparse.sparse_dim", V(sum), V((int64_t)2))));

@@ -172,20 +172,26 @@ static rush_tensor *entries(rush_tensor *t, rush_tensor *at, int ndim, const int
     return indices ? rush_coo_new(ndim, size, indices, T("index_select", V(VALUES(t)), V((int64_t)0), V(at)), false) : NULL;
 }
 
-static rush_tensor *select_coo(rush_tensor *t, int d, int64_t i)
+/* The slice of dimension d, a sparse one, whose entries are at these positions. */
+static rush_tensor *slice_of(rush_tensor *t, int d, rush_tensor *at)
 {
-    int sparse = t->parts->sparse_dim;
     int64_t size[RUSH_MAXDIM];
     memcpy(size, t->size, sizeof *size * d);
     memcpy(size + d, t->size + d + 1, sizeof *size * (t->ndim - d - 1));
-    if (d >= sparse) {
-        rush_tensor *values = T("select.int", V(VALUES(t)), V((int64_t)(d - sparse + 1)), V(i));
-        return rush_coo_new(t->ndim - 1, size, INDICES(t), values, t->parts->coalesced);
-    }
-    rush_tensor *at = positions_of(INDICES(t), d, i, i + 1);
-    if (sparse > 1) return entries(t, at, t->ndim - 1, size, d);
+    if (t->parts->sparse_dim > 1) return entries(t, at, t->ndim - 1, size, d);
     rush_tensor *values = at ? T("index_select", V(VALUES(t)), V((int64_t)0), V(at)) : NULL; /* no sparse dimension is left */
     return values ? T("sum.dim_IntList", V(values), INTS(0), V(false), rush_v_dtype(values->dtype)) : NULL;
+}
+
+static rush_tensor *select_coo(rush_tensor *t, int d, int64_t i)
+{
+    int sparse = t->parts->sparse_dim;
+    if (d < sparse) return slice_of(t, d, positions_of(INDICES(t), d, i, i + 1));
+    int64_t size[RUSH_MAXDIM];
+    memcpy(size, t->size, sizeof *size * d);
+    memcpy(size + d, t->size + d + 1, sizeof *size * (t->ndim - d - 1));
+    rush_tensor *values = T("select.int", V(VALUES(t)), V((int64_t)(d - sparse + 1)), V(i));
+    return rush_coo_new(t->ndim - 1, size, INDICES(t), values, t->parts->coalesced);
 }
 
 /* One row of a CSR tensor (one column of a CSC one) lies in one piece: found without a walk over the others, and its values are shared. */
@@ -360,16 +366,50 @@ static rush_op sparse_select = {.schema = "select.int", .run = select_run, .grad
 static rush_op sparse_narrow_copy = {.schema = "narrow_copy", .run = narrow_copy_run, .grad = narrow_copy_grad};
 static rush_op sparse_index_select = {.schema = "index_select", .run = index_select_run, .grad = rush_no_derivative};
 
+/* All slices of a sparse dimension: the entries are sorted once, where select() looks at every one. */
+static int unbind_entries(rush_tensor **list, rush_tensor *t, int d, bool coalesced)
+{
+    rush_value sorted[RUSH_MAXOUT];
+    rush_tensor *row = T("select.int", V(rush_plain_numbers(INDICES(t))), V((int64_t)0), V((int64_t)d)), *starts = row ? T("_row_starts", V(row), V(t->size[d])) : NULL;
+    const int64_t *at = starts ? rush_numbers_of(starts) : NULL;
+    if (!at || TN(sorted, "sort.stable", V(row), V(true))) return -1;
+    for (int64_t i = 0; i < t->size[d]; ++i) {
+        rush_tensor *slice = slice_of(t, d, T("narrow", sorted[1], V((int64_t)0), V(at[i]), V(at[i + 1] - at[i])));
+        if (!(list[i] = slice && slice->layout && coalesced ? rush_coo_coalesced(slice) : slice)) return -1;
+    }
+    return 0;
+}
+
 static int unbind_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    int d = rush_dim_wrap(I_(in[1]), SELF->ndim);
-    rush_tensor **list = d < 0 || !SELF->ndim ? NULL : rush_out_list(out, 0, (size_t)SELF->size[d]);
+    rush_tensor *t = SELF;
+    int d = rush_dim_wrap(I_(in[1]), t->ndim);
+    rush_tensor **list = d < 0 || !t->ndim ? NULL : rush_out_list(out, 0, (size_t)t->size[d]);
     if (!list) return rush_failed() ? -1 : rush_fail(RUSH_INDEX_ERROR, "Dimension specified as 0 but tensor has no dimensions");
-    for (int64_t i = 0; i < SELF->size[d]; ++i)
+    bool in_lines = d == (t->layout == RUSH_SPARSE_CSR ? 0 : t->layout == RUSH_SPARSE_CSC ? 1 : -1); /* see select_line() */
+    if (IS_COO(t) ? d < t->parts->sparse_dim : d < 2 && !t->parts->batch_dim && !in_lines) {
+        rush_tensor *coo = rush_as_coo(t);
+        return coo ? unbind_entries(list, coo, d, !IS_COO(t)) : -1;
+    }
+    for (int64_t i = 0; i < t->size[d]; ++i)
         if (!(list[i] = T("select.int", in[0], V((int64_t)d), V(i)))) return -1;
     return 0;
 }
-static rush_op sparse_unbind = {.schema = "unbind.int", .run = unbind_run};
+/* The slices' gradients, each where its slice was; dense as soon as one of them is. */
+static void unbind_grad(rush_grads *s)
+{
+    int d = rush_dim_wrap(I_(s->in[1]), s->in[0].t->ndim);
+    size_t n = (size_t)s->in[0].t->size[d];
+    rush_tensor *any = NULL, **all = rush_scope_alloc(sizeof *all * n);
+    for (size_t k = 0; all && k < n; ++k)
+        if (s->g[k] && (!any || !s->g[k]->layout)) any = s->g[k];
+    rush_tensor *zeros = any ? T("zeros_like", V(any)) : NULL;
+    if (!zeros) return;
+    for (size_t k = 0; k < n; ++k) all[k] = !s->g[k] ? zeros : any->layout ? s->g[k] : rush_as_dense(s->g[k]);
+    s->gin[0] = rush_failed() ? NULL : T("stack", rush_v_tensors(all, n), V((int64_t)d));
+}
+
+static rush_op sparse_unbind = {.schema = "unbind.int", .run = unbind_run, .grad = unbind_grad};
 
 /* ---- joining ---- */
 

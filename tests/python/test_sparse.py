@@ -436,3 +436,30 @@ def test_diagonals():
     assert torch.sparse.spdiags(lines, torch.tensor([0, -1, 2]), (3, 4)).to_dense().tolist() == [[0, 0, 8, 0], [3, 1, 0, 0], [0, 4, 2, 0]]
     with pytest.raises(RuntimeError, match="duplicate values"):
         torch.sparse.spdiags(lines, torch.tensor([0, 0, 2]), (3, 4))
+
+
+def test_every_slice_at_once():
+    dense = torch.tensor([[0, 2.0, 0], [0, 0, 0], [3, 4, 0], [5, 0, 6]], dtype=F64)
+    twice = torch.sparse_coo_tensor([[2, 0, 2, 3, 2, 3], [1, 1, 0, 0, 1, 2]], [1.0, 2, 3, 5, 3, 6], (4, 3), dtype=F64)
+    for s in (dense.to_sparse(), twice, dense.to_sparse(1), dense.to_sparse_csr(), dense.to_sparse_csc(), dense.to_sparse_bsr((2, 3)), dense.to_sparse_bsc((2, 1))):
+        for dim in (0, 1):
+            leaf = s.detach().clone().requires_grad_()
+            slices = leaf.unbind(dim)
+            assert torch.equal(torch.stack([x.to_dense() if x.layout != torch.strided else x for x in slices], dim), dense)
+            weight, loss = torch.arange(1, 8, dtype=F64), 0
+            for k, x in enumerate(slices):
+                loss = loss + (k != 1) * weight[k] * (x.sum() if x.layout == torch.strided else torch.sparse.sum(x))  # the second has no part in it
+            loss.backward()
+            want = (weight[:4, None] if dim == 0 else weight[:3]).expand(4, 3).clone()
+            want.select(dim, 1).zero_()
+            there = dense != 0  # what is not stored has no gradient
+            assert torch.equal(leaf.grad.to_dense()[there], want[there]), (s.layout, dim)
+    n = 20_000  # in one pass, not one for each slice
+    assert len(torch.sparse_coo_tensor([list(range(n)), [0] * n], [1.0] * n, (n, 2)).unbind()) == n
+
+
+def test_a_sum_over_all_dimensions_has_a_dense_gradient():
+    for keep in (False, True):
+        leaf = coo().requires_grad_()
+        leaf.sum((0, 1), keep).sum().backward()
+        assert leaf.grad.layout == torch.strided and leaf.grad.eq(1).all()
