@@ -281,6 +281,48 @@ def test_graphs_of_lists_and_without_data():
         make_fx(lambda x: x if x.sum() > 0 else -x)(X)
 
 
+def test_module_tracker_by_the_names_that_packages_override():
+    from torch.utils.module_tracker import ModuleTracker
+    seen = []
+
+    class Probe(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            seen.append((sorted(tracker.parents), tracker.is_bw))
+            return g
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = torch.nn.Linear(3, 3), torch.nn.Sequential(torch.nn.Linear(3, 3))
+
+        def forward(self, x):
+            return Probe.apply(self.b(Probe.apply(self.a(x))))
+
+    class Named(ModuleTracker):
+        entered = ()
+
+        def _get_append_fn(self, module, name, is_bw):
+            enter = super()._get_append_fn(module, name, is_bw)
+
+            def noted(*args):
+                self.entered += ((name, is_bw),)
+                enter()
+            return noted
+    tracker = Named()
+    with tracker:
+        for k in range(2):
+            Net()(torch.ones(2, 3)).sum().backward()
+            assert tracker.parents == {"Global"} and len(tracker._hooks) > 0
+    assert seen == [(["Global", "Net"], True)] * 4 and not tracker._hooks
+    assert [name for name, is_bw in tracker.entered if not is_bw] == ["Net", "Net.a", "Net.b", "Net.b.0"] * 2
+    assert ("Net", True) in tracker.entered
+
+
 def test_flops_by_module():
     from rushlight.utils.flop_counter import FlopCounterMode
     nn = torch.nn
