@@ -3,8 +3,8 @@
 
     bench/ratios.py [--peer PYTHON] [--rounds N] [--threads N] [--device cuda] [--json FILE] PROGRAM... [-- WORD...]
 
-PROGRAM is calls, kernels, breadth, training, inference, compiled, memory, around or scaling. PYTHON is an interpreter that has PyTorch; without
-one only rushlight's own figures are printed. WORDs choose cases by a part of their name. A ratio above 1 means that rushlight
+PROGRAM is calls, kernels, breadth, transforms, training, inference, compiled, memory, around or scaling. PYTHON is an interpreter that has PyTorch;
+without one only rushlight's own figures are printed. WORDs choose cases by a part of their name. A ratio above 1 means that rushlight
 is faster, or smaller. Of several rounds the median counts.
 """
 import argparse

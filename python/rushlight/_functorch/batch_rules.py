@@ -1,82 +1,11 @@
-"""Operations that run on the whole batch at once: the rules of RULES, and those that name dimensions.
+"""Operations that run on the whole batch at once: products, shapes, and what cannot be batched. Others are in dims_rules.py, place_rules.py and whole_rules.py.
 
 A rule is called with (func, args, kwargs, level) when an argument is batched at this level, of all levels the innermost.
 """
 import rushlight as torch
 from ..utils._pytree import tree_map
 from . import levels
-from .batched import RULES, BatchedTensor, by_example, lift, name_of, pointwise, rule, tensors_in, unwrap, wrap
-
-
-def _shifted(dims, ndim):
-    """Dimensions of an example as dimensions of the batch."""
-    if isinstance(dims, int):
-        most = max(ndim, 1)
-        if not -most <= dims < most:
-            raise IndexError(f"Dimension out of range (expected to be in range of [{-most}, {most - 1}], but got {dims})")
-        return dims % most + 1
-    return type(dims)(_shifted(d, ndim) for d in dims) if isinstance(dims, (tuple, list)) else dims
-
-
-def _alone(x, args, kwargs, level):
-    """Whether x is batched at this level, has dimensions, and no other tensor is there."""
-    return isinstance(x, BatchedTensor) and x.level == level and x.ndim > 0 and len(tensors_in((args, kwargs))) == 1
-
-
-def _dims_rule(func, args, kwargs, level):
-    """Reductions and the like: argument 1 or dim= names dimensions of an example; without one, all of them."""
-    if not args or not _alone(args[0], args, kwargs, level):
-        return by_example(func, args, kwargs, level)
-    x, args, kwargs = args[0], list(args), dict(kwargs)
-    key = "dim" if "dim" in kwargs else "axis" if "axis" in kwargs else None
-    dim = kwargs[key] if key else args[1] if len(args) > 1 else None
-    if dim is None:
-        if name_of(func) not in ("sum", "mean", "all", "any", "amax", "amin", "var", "std", "logsumexp"):
-            return by_example(func, args, kwargs, level)
-        dim = tuple(range(x.ndim))
-    dim = _shifted(tuple(dim) if isinstance(dim, list) else dim, x.ndim)
-    if key or len(args) == 1:
-        kwargs[key or "dim"] = dim
-    else:
-        args[1] = dim
-    return wrap(func(x.value, *args[1:], **kwargs), level)
-
-
-# Where arguments that are dimensions stand: (position, keyword, default) each. Views stay views.
-DIMS = {"select": [(1, "dim", None)], "narrow": [(1, "dim", None)], "unflatten": [(1, "dim", None)], "unfold": [(1, "dimension", None)],
-        "unbind": [(1, "dim", 0)], "split": [(2, "dim", 0)], "chunk": [(2, "dim", 0)], "tensor_split": [(2, "dim", 0)],
-        "diagonal": [(2, "dim1", 0), (3, "dim2", 1)], "movedim": [(1, "source", None), (2, "destination", None)],
-        "moveaxis": [(1, "source", None), (2, "destination", None)], "transpose": [(1, "dim0", None), (2, "dim1", None)],
-        "swapaxes": [(1, "axis0", None), (2, "axis1", None)], "swapdims": [(1, "dim0", None), (2, "dim1", None)], "permute": [(1, "dims", None)],
-        "topk": [(2, "dim", -1)], "cummax": [(1, "dim", None)], "cummin": [(1, "dim", None)], "logcumsumexp": [(1, "dim", None)],
-        "roll": [(2, "dims", None)], "glu": [(1, "dim", -1)]}
-
-
-def _names_dims(func, args, kwargs, level):
-    """Calls whose dimensions stand where DIMS says."""
-    name = name_of(func)
-    x = args[0] if args else None
-    if name == "permute" and len(args) > 2:
-        args = (x, args[1:])
-    if not _alone(x, args, kwargs, level) or func is torch.nn.functional.unfold:
-        return by_example(func, args, kwargs, level)
-    args, kwargs = list(args), dict(kwargs)
-    for position, key, default in DIMS[name]:
-        given = args[position] if position < len(args) else kwargs.get(key, default)
-        if not isinstance(given, (int, tuple, list)):
-            return by_example(func, args, kwargs, level)
-        moved = _shifted(given, x.ndim)
-        if position < len(args):
-            args[position] = (0, *moved) if name == "permute" else moved
-        else:
-            kwargs[key] = (0, *moved) if name == "permute" else moved
-    return wrap(func(x.value, *args[1:], **kwargs), level)
-
-
-for _n in DIMS:
-    RULES[_n] = _names_dims
-for _n in "sum mean amax amin softmax log_softmax logsumexp cumsum cumprod argmax argmin squeeze norm all any flip sort argsort".split():
-    RULES[_n] = _dims_rule
+from .batched import RULES, BatchedTensor, by_example, lift, name_of, pointwise, rule, shifted, tensors_in, unwrap, wrap
 
 
 @rule("matmul", "rmatmul")
@@ -150,13 +79,21 @@ def _reshape(func, args, kwargs, level):
     size = _sizes(args, kwargs)
     if any(not isinstance(s, int) for s in size):
         return by_example(func, args, kwargs, level)
-    return BatchedTensor(getattr(x.value, name_of(func))((x.value.shape[0], *size)), level)
+    # Derivatives know how an example lies, not how the batch does.
+    how = "reshape" if isinstance(func, torch._ops.OpOverload) else name_of(func)
+    return BatchedTensor(getattr(x.value, how)((x.value.shape[0], *size)), level)
 
 
 @rule("view_as", "reshape_as")
 def _as_the_other(func, args, kwargs, level):
     x, like = (*args, *kwargs.values())
     return getattr(x, name_of(func)[:-3])(like.shape)
+
+
+@rule("view_as_real")
+def _view_as_real(func, args, kwargs, level):
+    value = args[0].value
+    return BatchedTensor(torch.view_as_real(value.resolve_conj() if isinstance(func, torch._ops.OpOverload) else value), level)
 
 
 @rule("to", "type_as", "type", "cpu", "cuda")
@@ -180,7 +117,7 @@ def _flatten(func, args, kwargs, level):
     end = kwargs.get("end_dim", args[2] if len(args) > 2 else -1)
     if x.ndim == 0:
         return BatchedTensor(x.value.unsqueeze(1), level)
-    return BatchedTensor(x.value.flatten(_shifted(start, x.ndim), _shifted(end, x.ndim)), level)
+    return BatchedTensor(x.value.flatten(shifted(start, x.ndim), shifted(end, x.ndim)), level)
 
 
 @rule("expand")
@@ -200,14 +137,14 @@ def _expand_as(func, args, kwargs, level):
 def _part_backward(func, args, kwargs, level):
     """(gradient, sizes of the whole, dim, ...)"""
     g, size, dim, *rest = args
-    return BatchedTensor(func(g.value, (levels[level], *size), _shifted(dim, len(size)), *rest, **kwargs), level)
+    return BatchedTensor(func(g.value, (levels[level], *size), shifted(dim, len(size)), *rest, **kwargs), level)
 
 
 @rule("softmax_backward_data", "log_softmax_backward_data")
 def _softmax_backward(func, args, kwargs, level):
     """(gradient, result, dim, dtype)"""
     whole = [v if batched else v.expand(levels[level], *v.shape) for v, batched in (unwrap(t, level) for t in args[:2])]
-    return BatchedTensor(func(*whole, _shifted(args[2], args[0].ndim), *args[3:], **kwargs), level)
+    return BatchedTensor(func(*whole, shifted(args[2], args[0].ndim), *args[3:], **kwargs), level)
 
 
 @rule("cat", "stack", "concat")
@@ -221,7 +158,7 @@ def _join(func, args, kwargs, level):
     for t in tensors:
         v, batched = unwrap(t, level)
         values.append(v if batched else v.unsqueeze(0).expand(levels[level], *v.shape))
-    return BatchedTensor(func(values, _shifted(dim, rank + (name_of(func) == "stack"))), level)
+    return BatchedTensor(func(values, shifted(dim, rank + (name_of(func) == "stack"))), level)
 
 
 @rule("masked_fill")
@@ -275,21 +212,6 @@ def _allclose(func, args, kwargs, level):
 @rule("equal")
 def _equal(func, args, kwargs, level):
     raise RuntimeError("Batching rule not implemented for aten::equal. We could not generate a fallback.")
-
-
-@rule("getitem")
-def _getitem(func, args, kwargs, level):
-    x, index = args
-    if any(isinstance(i, BatchedTensor) and i.dtype in (torch.bool, torch.uint8) and i.ndim for i in tensors_in(index)):
-        raise RuntimeError("vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over indexing "
-                           "with a boolean mask.")
-    if any(isinstance(i, BatchedTensor) for i in tensors_in(index)) or not isinstance(x, BatchedTensor) or x.level != level:
-        return by_example(func, args, kwargs, level)
-    index = index if isinstance(index, tuple) else (index,)
-    kinds = [None if i is None or i is ... or isinstance(i, slice) else "place" for i in index if type(i) is not int]
-    if sum(kind is not None and before is None for before, kind in zip([None] + kinds, kinds)) > 1:
-        return by_example(func, args, kwargs, level)  # places apart from each other: their dimensions would go before the batch's
-    return BatchedTensor(x.value[(slice(None),) + index], level)
 
 
 @rule("as_strided")

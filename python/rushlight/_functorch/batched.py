@@ -159,7 +159,7 @@ logaddexp logaddexp2 logical_and logical_or logical_xor logical_not logit logsig
 not_equal positive rad2deg reciprocal relu relu6 round rsqrt selu elu celu sgn sigmoid sign signbit silu sin sinc sinh softplus softsign
 sqrt square tan tanh tanhshrink threshold trunc where xlogy addcmul addcdiv conj real imag angle
 radd rmul rtruediv truediv rfloordiv floordiv mod and or xor invert rpow zeros_like ones_like clone contiguous detach float double half
-bfloat16 long int bool ne pos alias resolve_conj resolve_neg view_as_real view_as_complex
+bfloat16 long int bool ne pos alias resolve_conj resolve_neg view_as_complex
 threshold_backward tanh_backward sigmoid_backward hardtanh_backward elu_backward gelu_backward silu_backward mish_backward
 leaky_relu_backward hardsigmoid_backward hardswish_backward logit_backward softplus_backward softshrink_backward hardshrink_backward""".split())
 OF_TWO = set("""add sub subtract rsub mul multiply div divide true_divide floor_divide remainder fmod pow atan2 maximum minimum fmax fmin hypot
@@ -180,6 +180,21 @@ def lift(values, batched):
     rank = max(v.ndim - b for v, b in zip(values, batched))
     return [v.reshape(v.shape[:1] + (1,) * (rank - v.ndim + 1) + v.shape[1:]) if b and v.ndim - 1 < rank else v
             for v, b in zip(values, batched)]
+
+
+def shifted(dims, ndim):
+    """Dimensions of an example as dimensions of the batch."""
+    if isinstance(dims, int):
+        most = max(ndim, 1)
+        if not -most <= dims < most:
+            raise IndexError(f"Dimension out of range (expected to be in range of [{-most}, {most - 1}], but got {dims})")
+        return dims % most + 1
+    return type(dims)(shifted(d, ndim) for d in dims) if isinstance(dims, (tuple, list)) else dims
+
+
+def alone(x, args, kwargs, level):
+    """Whether x is batched at this level, has dimensions, and no other tensor is there."""
+    return isinstance(x, BatchedTensor) and x.level == level and x.ndim > 0 and len(tensors_in((args, kwargs))) == 1
 
 
 def wrap(out, level):

@@ -10,7 +10,7 @@ from .. import _pending
 from ..utils._pytree import tree_flatten, tree_map, tree_unflatten
 from . import depth, forward, levels, pushing
 from .batched import BatchedTensor, by_example, in_vmap, refuse_draws, top_level, unwrap
-from .vmap import check_randomness
+from .vmap import check_randomness, vmap
 
 Tensor = torch.Tensor
 
@@ -320,10 +320,13 @@ class _Linear:
         finally:
             pushing[0] -= 1
 
-    def push(self, directions):
-        """The results' tangents, of which integers have zeros."""
+    def push(self, directions, recording):
+        """The results' tangents, of which integers have zeros. recording: whether derivatives of these are wanted."""
+        level = _apart(directions, self.outs)
+        if level is not None and recording:
+            return by_example(self.push, (directions, True), {}, level)
         pushed = [torch.zeros_like(o) for o in self.outs]
-        for k, t in zip(self.moving, _gradients(self.pulled, self.dummies, directions)):
+        for k, t in zip(self.moving, (_gradients if level is None else _at_once)(self.pulled, self.dummies, directions)):
             pushed[k] = t
         return pushed
 
@@ -354,7 +357,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
             raise RuntimeError("jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed with "
                                "strict=True.")
         inside.notice((linear.outs, linear.aux), linear.leaves)
-        pushed = linear.push(steps)
+        pushed = linear.push(steps, inside.recording)
     result = (tree_unflatten(linear.outs, linear.spec), tree_unflatten(pushed, linear.spec))
     return _settle(result + ((linear.aux,) if has_aux else ()), inside.recording)
 
@@ -371,9 +374,6 @@ def linearize(func, *primals):
         steps, given = tree_flatten(tangents)
         if given != shape:
             raise RuntimeError(f"Expected the tangents {given} to have the same argspec as the primals {shape}")
-        level = _apart(steps, linear.outs)
-        if level is not None:
-            return by_example(jvp_fn, tangents, {}, level)
         for k, (t, x) in enumerate(zip(steps, points)):
             for what in ("shape", "dtype"):
                 if getattr(t, what) != getattr(x, what):
@@ -381,7 +381,7 @@ def linearize(func, *primals):
                                        f"{getattr(x, what)} of the corresponding primal.")
         recording = inside.goes_on(steps)
         with torch.enable_grad():
-            pushed = tree_unflatten(linear.push(steps), linear.spec)
+            pushed = tree_unflatten(linear.push(steps, recording), linear.spec)
         return _settle(pushed, recording)
     return _settle(tree_unflatten(linear.outs, linear.spec), inside.recording), jvp_fn
 
@@ -392,14 +392,20 @@ def _real(who, tree, what="inputs"):
             raise RuntimeError(f"{who}: Expected all {what} to be real but received complex tensor at flattened input idx: {k}")
 
 
-def _unit(x, i):
-    """Zeros like x, but for a one at element i, of each example."""
-    zeros = torch.zeros_like(_raw(x))
-    if isinstance(x, BatchedTensor):
-        zeros.view(-1, x.numel())[:, i] = 1
-        return _like(zeros, x)
-    zeros.view(-1)[i] = 1
-    return zeros
+def _units(points):
+    """The unit vectors of all points together: for each point (total, *its shape), row by row however it lies."""
+    total, start, parts = sum(x.numel() for x in points), 0, []
+    for x in points:
+        part = torch.zeros(total, x.numel(), dtype=x.dtype, device=x.device)
+        part.diagonal(-start).fill_(1)
+        parts.append(part.reshape(total, *x.shape))
+        start += x.numel()
+    return parts
+
+
+def _by_points(rows, points):
+    """Rows that belong to the elements of all points, (total, ...), as one piece per point."""
+    return rows.split([x.numel() for x in points])
 
 
 def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_copy=False):
@@ -424,21 +430,20 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
         for o in outs:
             if not (o.dtype.is_floating_point or o.dtype.is_complex):
                 raise RuntimeError(f"vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype {o.dtype}")
+        primals = tuple(args[k] for k in picks)
+        points, kind = tree_flatten(primals)
+        if total := sum(o.numel() for o in outs):
+            units = _units(outs)
+            if total > 1:
+                pulled = vmap(pull, chunk_size=chunk_size)(tree_unflatten(units, spec))
+            else:
+                pulled = tree_map(lambda g: g.unsqueeze(0), pull(tree_unflatten([u[0] for u in units], spec)))
+            pieces = [_by_points(g, outs) for g in tree_flatten(pulled)[0]]
+        else:
+            pieces = [[x.new_zeros(0)] * len(outs) for x in points]
         rows = []
         for k, o in enumerate(outs):
-            n = o.numel()
-            per = []
-            for i in range(n):
-                cots = [_unit(x, i) if j == k else torch.zeros_like(x) for j, x in enumerate(outs)]
-                grads = pull(tree_unflatten(cots, spec))
-                per.append(grads)
-            leaves = [tree_flatten(p)[0] for p in per]
-            kind = tree_flatten(tuple(args[j] for j in picks))[1]
-            if n:
-                stacked = [torch.stack(col).reshape(tuple(o.shape) + tuple(col[0].shape)) for col in zip(*leaves)]
-            else:
-                stacked = [x.new_zeros(tuple(o.shape) + tuple(x.shape)) for x in tree_flatten(tuple(args[j] for j in picks))[0]]
-            tree = tree_unflatten(stacked, kind)
+            tree = tree_unflatten([piece[k].reshape((*o.shape, *x.shape)).contiguous() for piece, x in zip(pieces, points)], kind)
             rows.append(tree[0] if isinstance(argnums, int) else tree)
         jac = tree_unflatten(rows, spec)
         return (jac, got[2]) if has_aux else jac
@@ -455,8 +460,6 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
         primals = tuple(args[k] for k in picks)
         _real("jacfwd", primals)
         points, kind = tree_flatten(primals)
-        columns = [[] for _ in points]
-        total = sum(x.numel() for x in points)
 
         def partial(*chosen):
             full = list(args)
@@ -473,18 +476,17 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
                 torch.random._go_on_from(state)
                 refuse_draws()
             _real("jacfwd", linear.outs, "outputs")
-            drawn, left = linear, total
-            for k, x in enumerate(points):
-                for i in range(x.numel()):
-                    directions = [_unit(y, i) if j == k else torch.zeros_like(y) for j, y in enumerate(points)]
-                    columns[k].append(drawn.push(directions))
-                    left -= 1
-                    if randomness == "different" and left:
-                        drawn = _Linear(partial, primals, has_aux, "jvp(f, primals, tangents)")
+            units = _units(points)
+            if randomness == "different":  # the function draws anew for each direction
+                columns = [(linear if k == 0 else _Linear(partial, primals, has_aux, "jvp(f, primals, tangents)")).push(step) for k, step in enumerate(zip(*units))]
+                columns = [torch.stack(column) for column in zip(*columns)]
+            elif sum(x.numel() for x in points):
+                columns = vmap(lambda *step: linear.push(step, inside.recording))(*units)
+            else:
+                columns = [o.new_zeros(0) for o in linear.outs]
             rows = []
-            for j, o in enumerate(linear.outs):
-                parts = [torch.stack([c[j] for c in column]).movedim(0, -1).reshape(tuple(o.shape) + tuple(x.shape)) if column
-                         else o.new_zeros(tuple(o.shape) + tuple(x.shape)) for column, x in zip(columns, points)]
+            for o, column in zip(linear.outs, columns):
+                parts = [part.movedim(0, -1).reshape((*o.shape, *x.shape)) for part, x in zip(_by_points(column, points), points)]
                 tree = tree_unflatten(parts, kind)
                 rows.append(tree[0] if isinstance(argnums, int) else tree)
         jac = tree_unflatten(rows, linear.spec)

@@ -3,7 +3,7 @@ import functools
 
 import rushlight as torch
 from ..utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_unflatten
-from . import batch_rules, draw_modes, levels  # noqa: F401 (the rules register themselves)
+from . import batch_rules, dims_rules, draw_modes, levels, place_rules, whole_rules  # noqa: F401 (the rules register themselves)
 from .batched import BatchedTensor, unwrap
 from .draws import Draws
 

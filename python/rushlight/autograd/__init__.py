@@ -149,7 +149,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
         def vjp(gO):
             return _engine_run_backward(outputs, gO, True, create_graph, inputs, allow_unused,
                                         accumulate_grad=False)
-        result = _each(vjp, grads)
+        result = _each(vjp, grads, recorded=create_graph)
     else:
         result = _engine_run_backward(outputs, grads, retain_graph, create_graph, inputs, allow_unused,
                                       accumulate_grad=False)
@@ -161,10 +161,21 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     return result
 
 
-def _each(vjp, grads):
-    """vjp for every slice of the batched gradients, stacked."""
-    size = next(g for g in grads if g is not None).shape[0]
-    rows = [vjp(tuple(None if g is None else g[i] for g in grads)) for i in range(size)]
+def _each(vjp, grads, recorded):
+    """vjp for every slice of the batched gradients, stacked: one walk with the whole batch, unless there is to be a graph of it."""
+    given = [g for g in grads if g is not None]
+    if not recorded and given[0].shape[0] > 1:
+        there = []
+
+        def walk(*rows):
+            rows = iter(rows)
+            found = vjp(tuple(None if g is None else next(rows) for g in grads))
+            there[:] = [g is not None for g in found]
+            return tuple(g for g in found if g is not None)
+        from .._functorch.vmap import vmap
+        columns = iter(vmap(walk)(*given))
+        return tuple(next(columns) if is_there else None for is_there in there)
+    rows = [vjp(tuple(None if g is None else g[i] for g in grads)) for i in range(given[0].shape[0])]
     return tuple(None if column[0] is None else torch.stack(column) for column in zip(*rows))
 
 

@@ -210,6 +210,11 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
                                "together. Please either set `strict=False` or `vectorize=False`.")
         rows = []
         for out in outputs:
+            if vectorize and not create_graph and out.requires_grad and out.nelement():
+                units = torch.eye(out.nelement(), dtype=out.dtype, device=out.device).view(-1, *out.size())
+                grads = torch.autograd.grad((out,), xs, (units,), retain_graph=True, allow_unused=True, is_grads_batched=True)
+                rows.append([x.new_zeros(out.size() + x.size()) if g is None else g.reshape(out.size() + x.size()) for g, x in zip(grads, xs)])
+                continue
             flat = out.reshape(-1)
             columns = [[] for _ in xs]
             for j in range(out.nelement()):
