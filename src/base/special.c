@@ -38,7 +38,7 @@ RUSH_WORD double rush_erfinv(double y)
     double l = log1p(-y * y), m = 2 / (PI * 0.147) + l / 2;
     double x = sqrt(sqrt(m * m - l / 0.147) - m);
     if (a < 1e-8) return y * (SQRT_PI / 2);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 2; i++) {
         double off = a > 0.5 ? (1 - a) - erfc(x) : erf(x) - a;
         double u = off * (SQRT_PI / 2) * exp(x * x);
         x -= u / (1 + x * u);
@@ -53,7 +53,7 @@ RUSH_WORD double rush_normal_quantile(double p)
     double q = p < 0.5 ? p : 1 - p, t = sqrt(-2 * log(q));
     /* Abramowitz and Stegun 26.2.23, then Halley's steps on the upper tail */
     double x = t - (2.515517 + t * (0.802853 + t * 0.010328)) / (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 2; i++) {
         double u = SQRT_PI * SQRT2 * (0.5 * rush_erfcx(x / SQRT2) - q * exp(x * x / 2));
         if (!isfinite(u)) break;
         x += u / (1 - u * x / 2);

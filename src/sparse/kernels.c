@@ -318,6 +318,12 @@ static void coordinates_cpu(const rush_op *op, const rush_value *in, rush_value 
     int64_t majors = in[0].t->size[1] - 1, nnz = in[1].t->size[1], n = out[0].t->size[1], at = 0, *to = rush_ptr(out[0].t);
     const int64_t *start = numbers(in[0].t), *minor = numbers(in[1].t), *size = in[2].ints, *block = in[3].ints, area = block[0] * block[1];
     if (good_starts(in[0].t, nnz)) return;
+    if (!batch && area == 1) { /* a matrix without blocks */
+        for (int64_t m = 0; m < majors; ++m)
+            for (int64_t k = start[m]; k < start[m + 1]; ++k) to[in[4].i ? k : n + k] = m;
+        if (nnz) memcpy(to + (in[4].i ? n : 0), minor, sizeof *to * (size_t)nnz);
+        return;
+    }
     for (int64_t b = 0; b < in[0].t->size[0]; ++b, start += majors + 1, minor += nnz)
         for (int64_t m = 0; m < majors; ++m)
             for (int64_t k = start[m]; k < start[m + 1]; ++k)
@@ -422,8 +428,22 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Distinct columns in order: where they lie close, by a bit for each (bits are zeros, and are again). */
+static void sort_columns(int64_t *col, int64_t n, uint64_t *bits)
+{
+    int64_t low = col[0], high = col[0], at = 0;
+    for (int64_t k = 1; k < n; ++k) low = RUSH_MIN(low, col[k]), high = RUSH_MAX(high, col[k]);
+    if (high / 64 - low / 64 > 8 * n) {
+        qsort(col, (size_t)n, sizeof *col, by_number);
+        return;
+    }
+    for (int64_t k = 0; k < n; ++k) bits[col[k] / 64] |= (uint64_t)1 << (col[k] & 63);
+    for (int64_t word = low / 64; word <= high / 64; ++word)
+        for (; bits[word]; bits[word] &= bits[word] - 1) col[at++] = word * 64 + __builtin_ctzll(bits[word]);
+}
+
 /* The columns of each row of a b, sorted, or with col NULL only where the rows begin; how many. seen[j] is 1 + the last row that had column j. */
-static int64_t product_columns(const rush_rows *a, int64_t rows, const rush_rows *b, int64_t width, int64_t *seen, int64_t *start, int64_t *col)
+static int64_t product_columns(const rush_rows *a, int64_t rows, const rush_rows *b, int64_t width, int64_t *seen, uint64_t *bits, int64_t *start, int64_t *col)
 {
     int64_t at = 0;
     if (width) memset(seen, 0, sizeof *seen * (size_t)width);
@@ -437,7 +457,7 @@ static int64_t product_columns(const rush_rows *a, int64_t rows, const rush_rows
                 if (col) col[at] = column;
                 ++at;
             }
-        if (col && at > start[i]) qsort(col + start[i], (size_t)(at - start[i]), sizeof *col, by_number);
+        if (col && at > start[i]) sort_columns(col + start[i], at - start[i], bits);
     }
     return start[rows] = at;
 }
@@ -456,13 +476,15 @@ static void rows_sparse_cpu(const rush_op *op, const rush_value *in, rush_value 
     if (good_rows(in, 0, in[3].t->numel - 1) || good_rows(in, 3, width)) return;
     const rush_rows a = rows_at(in, 0), b = rows_at(in, 3);
     int64_t *seen = rush_scope_alloc(sizeof *seen * (size_t)RUSH_MAX(width, 1)), *start = rush_scope_alloc(sizeof *start * (size_t)(rows + 1));
+    uint64_t *bits = rush_scope_alloc(sizeof *bits * (size_t)(width / 64 + 1));
     rush_tensor *room = rush_tensor_new(d, in[2].t->device, 1, &width);
-    if (!seen || !start || !room) return;
-    int64_t n = product_columns(&a, rows, &b, width, seen, start, NULL);
+    if (!seen || !start || !room || !bits) return;
+    memset(bits, 0, sizeof *bits * (size_t)(width / 64 + 1));
+    int64_t n = product_columns(&a, rows, &b, width, seen, bits, start, NULL);
     rush_tensor *indices = rush_out_t(out, 0, in[0].t, RUSH_I64, 2, (int64_t[]){2, n}), *values = rush_out_t(out, 1, in[2].t, d, 1, &n);
     if (!indices || !values) return;
     int64_t *row = rush_ptr(indices), *col = n ? row + n : row;
-    product_columns(&a, rows, &b, width, seen, start, col);
+    product_columns(&a, rows, &b, width, seen, bits, start, col);
     rush_clear(room);
     const rush_rows c = {start, col, rush_ptr(values)};
     rush_k_sparse->sparse[d](&c, &a, &b, rush_ptr(room), 0, rows);
