@@ -81,8 +81,8 @@ static int smooth_l1_run(const rush_op *op, const rush_value *in, rush_value *ou
     RUSH_CHECK(beta >= 0, RUSH_RUNTIME_ERROR, "smooth_l1_loss does not support negative values for beta.");
     if (beta == 0) return l1_run(op, in, out);
     if (float_pair(in, "smooth_l1_cpu")) return -1;
-    rush_tensor *d = difference(in[0].t, in[1].t), *z = abs_(d);
-    return REDUCED(out, where(lt(z, beta), mul(mul(d, d), 0.5 / beta), sub(z, 0.5 * beta)), in[2]);
+    rush_tensor *d = difference(in[0].t, in[1].t);
+    return REDUCED(out, d ? T("_smooth_l1", V(d), V(beta), V(0.5 / beta)) : NULL, in[2]);
 }
 
 static int smooth_l1_back_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -101,9 +101,8 @@ static int huber_run(const rush_op *op, const rush_value *in, rush_value *out)
     double delta = in[3].f;
     RUSH_CHECK(delta > 0, RUSH_RUNTIME_ERROR, "huber_loss does not support non-positive values for delta.");
     if (float_pair(in, "huber_cpu")) return -1;
-    rush_tensor *d = difference(in[0].t, in[1].t), *z = abs_(d);
-    rush_tensor *loss = where(le(z, delta), mul(mul(d, d), 0.5), mul(sub(z, 0.5 * delta), delta));
-    return REDUCED(out, loss_in(loss, in[0].t->dtype), in[2]);
+    rush_tensor *d = difference(in[0].t, in[1].t);
+    return REDUCED(out, loss_in(d ? T("_huber", V(d), V(delta)) : NULL, in[0].t->dtype), in[2]);
 }
 
 static int huber_back_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -111,8 +110,7 @@ static int huber_back_run(const rush_op *op, const rush_value *in, rush_value *o
     double delta = in[4].f;
     rush_tensor *d = difference(in[1].t, in[2].t);
     if (!d) return -1;
-    double part = share(d, 1, in[3]);
-    return rush_result(out, mul(where(gt(abs_(d), delta), mul(T("sign", V(d)), delta * part), mul(d, part)), in[0].t));
+    return rush_result(out, mul(mul(T("hardtanh", V(d), V(-delta), V(delta)), share(d, 1, in[3])), in[0].t));
 }
 
 #define DIFFERENCE .grad = difference_grad, .saves = "self, target", .flags = RUSH_AUTOCAST_F32 | RUSH_WHOLE | RUSH_OUT_CASTS
