@@ -124,6 +124,11 @@ int rush_rebase(rush_tensor *self, rush_node *node, int slot);
 void rush_view_link(rush_tensor *view, rush_tensor *of, unsigned how); /* remembers the base; how: 0, or a flag of RUSH_T_APART */
 void rush_view_links(const rush_op *, const rush_value *in, rush_value *out); /* the results of a view are views of argument 0 */
 
+/* For derivatives that call f_backward(g, self), whose derivative for self is zeros as f has straight pieces, in PyTorch as here.
+ * Argument i, saved by its shape alone, with its history; and those zeros. */
+rush_value rush_in_graph(const rush_grads *, int i);
+void rush_no_curvature(rush_grads *);
+
 RUSH_PY int rush_saved_make(rush_saved *, rush_node *, rush_tensor *t, bool is_output, uint32_t slot, bool shape_only);
 /* Parked; checks the version. history: an output gets its own, for second derivatives or for a program that looks at it. */
 RUSH_PY rush_tensor *rush_saved_read(rush_saved *, rush_node *, bool history);
