@@ -9,8 +9,10 @@
 
 #include "op/op.h"
 
-/* Of rush_op.flags, beside the public ones: of several gradients the last argument's goes back first (the bias before the weight). */
+/* Of rush_op.flags, beside the public ones: of several gradients the last argument's goes back first (the bias before the weight);
+ * the last of the results has no gradient. */
 enum { RUSH_LAST_GRAD_FIRST = 1 << 30 };
+#define RUSH_LAST_PLAIN (1u << 31)
 
 typedef struct rush_edge {
     rush_node *node; /* owned; NULL: no gradient wanted */

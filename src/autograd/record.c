@@ -92,7 +92,8 @@ RUSH_HOT static rush_tensor *geometry(const rush_node *node, uint32_t nsaved, co
 
 static bool has_gradient(const rush_op *op, int result, const rush_tensor *t)
 {
-    return rush_dtypes[t->dtype].category >= 2 && !(result && op && op->flags & RUSH_FIRST_GRAD);
+    bool plain = op && ((result && op->flags & RUSH_FIRST_GRAD) || (result == op->nout - 1 && op->flags & RUSH_LAST_PLAIN));
+    return rush_dtypes[t->dtype].category >= 2 && !plain;
 }
 
 /* A result without its history. Who looks at operations sees it, as in PyTorch, where it has one to lose. */
