@@ -659,7 +659,8 @@ class MultiheadAttention(Module):
     def _why_not_fused(self, query, key, value):
         """Why PyTorch's one kernel for inference, which takes self-attention only, does not take this call; "" where it does."""
         grad = torch.is_grad_enabled() and (query.requires_grad or any(p.requires_grad for p in self.parameters()))
-        return ("non-self attention was used (query, key, and value are not the same Tensor)" if not (query is key and key is value)
+        return (f"input not batched; expected query.dim() of 3 but got {query.dim()}" if query.dim() != 3
+                else "non-self attention was used (query, key, and value are not the same Tensor)" if not (query is key and key is value)
                 else "batch_first was not True" if not self.batch_first
                 else "training is enabled" if self.training
                 else "in_proj_bias was None" if self.in_proj_bias is None
