@@ -17,6 +17,13 @@ static bool takes_numbers(const char *base)
     return one_of(base, names, RUSH_COUNT(names));
 }
 
+/* ... and where that is their only form: subtract(x, 2, 3) is there, sub(x, 2, 3) the old order. */
+static bool one_form(const char *base)
+{
+    static const char *const names[] = {"add", "sub", "mul", "div"};
+    return one_of(base, names, RUSH_COUNT(names));
+}
+
 static const char *numpy_word(const char *name)
 {
     static const char *const pairs[][2] = {{"dim", "axis"}, {"keepdim", "keepdims"}, {"other", "x2"}};
@@ -77,7 +84,7 @@ int py_overloads_read(py_function_object *f)
         if (f->flags & PY_INPLACE && (!op->nargs || op->args[0].type != RUSH_A_TENSOR)) continue;
         if (f->flags & PY_METHOD && (!op->nargs || op->args[0].type != RUSH_A_TENSOR || op->args[0].list)) continue;
         if (f->flags & PY_ONLY && strcmp(op->name, f->base)) continue;
-        if (!(f->flags & PY_ONLY) && takes_numbers(f->base) && strstr(op->name, ".Scalar")) continue; /* the Tensor overload takes numbers */
+        if (!(f->flags & PY_ONLY) && one_form(f->base) && strstr(op->name, ".Scalar")) continue; /* the Tensor overload takes numbers */
         int at = n;
         while (at > 0 && rank(found[at - 1]) > rank(op)) --at;
         memmove(found + at + 1, found + at, sizeof *found * (n - at));

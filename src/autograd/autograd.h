@@ -9,8 +9,10 @@
 
 #include "op/op.h"
 
-/* Of rush_op.flags, beside the public ones: of several gradients the last argument's goes back first (the bias before the weight). */
+/* Of rush_op.flags, beside the public ones: of several gradients the last argument's goes back first (the bias before the weight);
+ * the last of the results has no gradient. */
 enum { RUSH_LAST_GRAD_FIRST = 1 << 30 };
+#define RUSH_LAST_PLAIN (1u << 31)
 
 typedef struct rush_edge {
     rush_node *node; /* owned; NULL: no gradient wanted */
@@ -123,6 +125,11 @@ RUSH_PY int rush_inplace_check(rush_tensor *self, bool with_grad);
 int rush_rebase(rush_tensor *self, rush_node *node, int slot);
 void rush_view_link(rush_tensor *view, rush_tensor *of, unsigned how); /* remembers the base; how: 0, or a flag of RUSH_T_APART */
 void rush_view_links(const rush_op *, const rush_value *in, rush_value *out); /* the results of a view are views of argument 0 */
+
+/* For derivatives that call f_backward(g, self), whose derivative for self is zeros as f has straight pieces, in PyTorch as here.
+ * Argument i, saved by its shape alone, with its history; and those zeros. */
+rush_value rush_in_graph(const rush_grads *, int i);
+void rush_no_curvature(rush_grads *);
 
 RUSH_PY int rush_saved_make(rush_saved *, rush_node *, rush_tensor *t, bool is_output, uint32_t slot, bool shape_only);
 /* Parked; checks the version. history: an output gets its own, for second derivatives or for a program that looks at it. */

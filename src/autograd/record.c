@@ -92,7 +92,8 @@ RUSH_HOT static rush_tensor *geometry(const rush_node *node, uint32_t nsaved, co
 
 static bool has_gradient(const rush_op *op, int result, const rush_tensor *t)
 {
-    return rush_dtypes[t->dtype].category >= 2 && !(result && op && op->flags & RUSH_FIRST_GRAD);
+    bool plain = op && ((result && op->flags & RUSH_FIRST_GRAD) || (result == op->nout - 1 && op->flags & RUSH_LAST_PLAIN));
+    return rush_dtypes[t->dtype].category >= 2 && !plain;
 }
 
 /* A result without its history. Who looks at operations sees it, as in PyTorch, where it has one to lose. */
@@ -226,6 +227,30 @@ static bool wanted(const rush_node *node, rush_edge edge)
     return edge.node && (!node->task || edge.node->task != node->task || edge.node->needed);
 }
 
+/* The derivative that this thread is in. */
+typedef struct applied {
+    const rush_grads *grads;
+    rush_node *node;
+} applied;
+static _Thread_local applied running RUSH_QUICK_TLS;
+
+rush_value rush_in_graph(const rush_grads *s, int i)
+{
+    int k = 0;
+    if (running.grads != s || rush_now.mode & RUSH_MODE_NO_GRAD) return s->in[i];
+    for (int j = 0; j < i; ++j) k += s->in[j].kind == RUSH_V_TENSOR ? 1 : s->in[j].kind == RUSH_V_TENSORS ? (int)s->in[j].n : 0;
+    rush_edge edge = running.node->edge[k];
+    rush_tensor *t = s->in[i].t;
+    if (!edge.node || !running.node->saved[k].shape_only || rush_is_watched(t)) return s->in[i];
+    if ((t = rush_tensor_shape_only(t))) rush_node_output(edge.node, (int)edge.slot, t);
+    return rush_v_tensor(t);
+}
+
+void rush_no_curvature(rush_grads *s)
+{
+    if (s->g[0] && rush_needs(s, 1)) s->gin[1] = zeros_like(s->g[0]);
+}
+
 static int op_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
 {
     const rush_op *op = node->op;
@@ -271,7 +296,10 @@ static int op_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
         if (!t && i < node->nout) t = node->shape[i];
         out[i] = rush_v_tensor(t);
     }
+    const applied outer = running;
+    running = (applied){.grads = &s, .node = node};
     op->grad(&s);
+    running = outer;
     if (rush_failed()) return -1;
     e = 0;
     for (int i = 0; i < op->nargs; ++i) {

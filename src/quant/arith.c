@@ -32,13 +32,29 @@ static int binary(const char *what, const char *op, bool relu, const rush_value 
     return rush_failed() ? -1 : placed(out, rush_apply(record, 2, both), relu, in[2], in[3], SELF->dtype);
 }
 
-#define BINARY(id, op, relu, words)                                                                                                    \
-    static int id##_run(const rush_op *r, const rush_value *in, rush_value *out) { return binary(r->base + 11, op, relu, in, out); }     \
+/* The product of bytes: of the integers, which float32 holds, and rounded before the zero point is added. */
+static int product(const char *what, bool relu, const rush_value *in, rush_value *out)
+{
+    if (SELF->dtype == RUSH_QINT32 || !SELF->q || !in[1].t->q) return binary(what, "mul.Tensor", relu, in, out);
+    if (need(what, in, 2) || rush_need_zero_point(what, I_(in[3]), SELF->dtype)) return -1;
+    float scale = (float)D_(in[2]), by = (float)SELF->q->scale * (float)in[1].t->q->scale * (1 / scale);
+    int64_t zero = I_(in[3]), low = rush_grid_low(SELF->dtype), high = rush_grid_high(SELF->dtype);
+    rush_tensor *factor[2];
+    for (int i = 0; i < 2; ++i) factor[i] = sub(to_dtype(rush_quantized_ints(in[i].t), RUSH_F32), (double)in[i].t->q->zero_point);
+    rush_tensor *y = T("round", V(mul(mul(factor[0], factor[1]), (double)by)));
+    y = T("clamp", V(add(y, (double)zero)), V((double)(relu ? zero : low)), V((double)high));
+    return rush_result(out, rush_quantized_tensor(to_dtype(y, (rush_dtype)rush_quantized_store(SELF->dtype)), D_(in[2]), zero));
+}
+
+#define TWO(id, call, words)                                                                                                           \
+    static int id##_run(const rush_op *r, const rush_value *in, rush_value *out) { return call; }                                        \
     static rush_op op_##id = {.schema = "quantized::" #id "(Tensor qa, Tensor qb, float scale, int zero_point) -> Tensor qc", .doc = words, .run = id##_run, PLAIN}
+#define BINARY(id, op, relu, words) TWO(id, binary(r->base + 11, op, relu, in, out), words)
+#define PRODUCT(id, relu, words) TWO(id, product(r->base + 11, relu, in, out), words)
 BINARY(add, "add.Tensor", false, "qa + qb on the grid of scale and zero_point.");
 BINARY(add_relu, "add.Tensor", true, "relu(qa + qb) on the grid of scale and zero_point.");
-BINARY(mul, "mul.Tensor", false, "qa * qb on the grid of scale and zero_point.");
-BINARY(mul_relu, "mul.Tensor", true, "relu(qa * qb) on the grid of scale and zero_point.");
+PRODUCT(mul, false, "qa * qb on the grid of scale and zero_point.");
+PRODUCT(mul_relu, true, "relu(qa * qb) on the grid of scale and zero_point.");
 BINARY(matmul, "matmul", false, "qa @ qb on the grid of scale and zero_point.");
 
 /* ---- a tensor and a number: the grid moves ---- */

@@ -4,6 +4,7 @@
  */
 #include "quant/quant.h"
 #include "kernels/cpu/grid.h"
+#include <math.h>
 
 #define SELF (in[0].t)
 #define TELLS .flags = RUSH_NO_GRAD
@@ -210,8 +211,15 @@ static int range_of(rush_tensor *x, int64_t low, int64_t high, double *scale, in
     *scale = rush_number_of(grid[0].t);
     *zero = (int64_t)rush_number_of(grid[1].t);
     double from = rush_number_of(ends[0].t), to = rush_number_of(ends[1].t);
-    double exact = ((to > 0 ? to : 0) - (from < 0 ? from : 0)) / (double)(high - low);
-    if ((float)exact == (float)*scale) *scale = exact; /* in float64, where it was not widened */
+    from = from < 0 ? from : 0;
+    to = to > 0 ? to : 0;
+    double exact = (to - from) / (double)(high - low);
+    if (exact > 0 && (float)exact == (float)*scale) { /* in float64, where it was not widened; and the zero point by the end that is nearer to it */
+        double by_low = (double)low - from / exact, by_high = (double)high - to / exact;
+        bool lower = fabs((double)low) - from / exact < fabs((double)high) + to / exact;
+        *scale = exact;
+        *zero = (int64_t)nearbyint(fmin(fmax(lower ? by_low : by_high, (double)low), (double)high));
+    }
     return rush_failed() ? -1 : 0;
 }
 

@@ -26,6 +26,7 @@ static void finish_rows_f32(void *arg, int64_t begin, int64_t end)
 
 static void finish_f32(const rush_grid_sums *s) { rush_parallel_for(s->rows, some_rows(s), finish_rows_f32, (void *)s); }
 
+#define BYTES
 #define ON_GRID(x, inverse, zero) __builtin_fmaf(x, inverse, zero)
 #define F(x) x##_i8
 #define T int8_t
@@ -41,6 +42,7 @@ static void finish_f32(const rush_grid_sums *s) { rush_parallel_for(s->rows, som
 #define HIGH 255
 #include "kernels/cpu/grid.inc"
 
+#undef BYTES
 #undef ON_GRID
 #define ON_GRID(x, inverse, zero) ((x) * (inverse) + (zero))
 #define F(x) x##_i32

@@ -1,4 +1,5 @@
 /* dropout.c - zeros at random: dropout of elements and of whole channels, alpha dropout, randomised leaky relu. */
+#include "autograd/autograd.h"
 #include "op/formula.h"
 #include "op/watch.h"
 #include "ops/geometry.h"
@@ -242,9 +243,16 @@ static int rrelu_backward_run(const rush_op *op, const rush_value *in, rush_valu
     return rush_result(out, T("leaky_relu_backward", in[0], in[1], V((lower + upper) / 2), in[6]));
 }
 
+static void rrelu_backward_grad(rush_grads *s)
+{
+    if (s->g[0] && rush_needs(s, 0))
+        s->gin[0] = T("rrelu_with_noise_backward", V(s->g[0]), s->in[1], s->in[2], s->in[3], s->in[4], s->in[5], s->in[6]);
+    rush_no_curvature(s);
+}
+
 static rush_op op_rrelu_with_noise_backward = {
     .schema = "rrelu_with_noise_backward(Tensor grad_output, Tensor self, Tensor noise, Scalar lower, Scalar upper, bool training, bool self_is_result) -> Tensor",
-    .doc = "The gradient of rrelu_with_noise().", .run = rrelu_backward_run};
+    .doc = "The gradient of rrelu_with_noise().", .run = rrelu_backward_run, .grad = rrelu_backward_grad, .saves = "self, noise"};
 
 static int rrelu_run(const rush_op *op, const rush_value *in, rush_value *out)
 {

@@ -11,6 +11,7 @@ typedef struct each_row {
     const char *op;   /* for one tensor                                                  */
     bool inplace;     /* writes the tensors of argument 0                                */
     int8_t spread;    /* argument that is a 1-d tensor of numbers, one per tensor; 0: none */
+    bool number;      /* a tensor beside the lists counts as a number                    */
 } each_row;
 
 /* The i-th call's value of an argument. */
@@ -21,6 +22,14 @@ static rush_value part(rush_value v, uint32_t i, bool spread)
     if (v.kind == RUSH_V_FLOATS) return rush_v_float(v.floats[i]);
     if (v.kind == RUSH_V_INTS) return rush_v_int(v.ints[i]);
     return spread ? rush_v_float(rush_number_of(T("select.int", v, V(0), V((int64_t)i)))) : v;
+}
+
+/* The tensor beside `self` in _foreach_add.Tensor counts as a number: it makes no result wider than a number of its kind would. */
+static rush_value as_number(rush_value self, rush_value v)
+{
+    static const rush_value kinds[] = {{.kind = RUSH_V_BOOL}, {.kind = RUSH_V_INT}, {.kind = RUSH_V_FLOAT}, {.kind = RUSH_V_COMPLEX}};
+    const rush_value both[2] = {self, kinds[rush_dtypes[v.t->dtype].category]};
+    return rush_v_tensor(to_dtype(v.t, rush_result_type(2, both)));
 }
 
 static bool is_list(rush_value v)
@@ -55,6 +64,11 @@ static int each_run(const rush_op *each, const rush_value *in, rush_value *out)
     for (uint32_t i = 0; i < n; i++) {
         rush_value args[64], got[8];
         for (int k = 0; k < op->nargs; k++) args[k] = k < each->nargs ? part(in[k], i, row->spread && k == row->spread) : op->args[k].def;
+        for (int k = 1; k < op->nargs; k++) { /* numbers and what counts as one, where the operation takes tensors */
+            if (row->number && in[k].kind == RUSH_V_TENSOR) args[k] = as_number(args[0], args[k]);
+            if (op->args[k].type == RUSH_A_TENSOR && rush_is_number(args[k])) args[k] = rush_v_tensor(rush_tensor_of_number(args[k], true));
+        }
+        if (rush_failed()) return -1;
         for (int k = 0; k < 8; k++) got[k] = RUSH_NONE;
         /* name_ forms that are records of their own (copy_, zero_) are called as such */
         int failed = row->inplace && !op->args[0].written ? rush_call_inplace(op, args, got) : rush_call(op, args, got);
@@ -64,15 +78,16 @@ static int each_run(const rush_op *each, const rush_value *in, rush_value *out)
     return 0;
 }
 
-/* Who looks at operations sees the one of the lists. */
-#define ROW(name, inplace_, spread_) .run = each_run, .row = &(const each_row){name, inplace_, spread_}, .flags = RUSH_WHOLE
+/* Who looks at operations sees the one of the lists. The tensors of a list may be on several devices. */
+#define EACH (RUSH_WHOLE | RUSH_CROSS_DEVICE)
+#define ROW(name, inplace_, spread_) .run = each_run, .row = &(const each_row){name, inplace_, spread_}, .flags = EACH
 #define TEXT(name) .doc = name "() of each tensor of the list."
 
 /* ---- one list ---- */
 
 #define UNARY(name)                                                                                         \
     static rush_op op_##name = {.schema = "_foreach_" #name "(Tensor[] self) -> Tensor[]", TEXT(#name), ROW(#name, false, 0)}; \
-    static rush_op op_##name##_ = {.schema = "_foreach_" #name "_(Tensor(a!)[] self) -> ()", TEXT(#name), ROW(#name, true, 0), .flags = RUSH_WHOLE | RUSH_SIDE_EFFECT};
+    static rush_op op_##name##_ = {.schema = "_foreach_" #name "_(Tensor(a!)[] self) -> ()", TEXT(#name), ROW(#name, true, 0), .flags = EACH | RUSH_SIDE_EFFECT};
 #define UNARY_NAMES(DO)                                                                                     \
     DO(abs) DO(acos) DO(asin) DO(atan) DO(ceil) DO(cos) DO(cosh) DO(erf) DO(erfc) DO(exp) DO(expm1) DO(floor) DO(frac) DO(lgamma) DO(log) \
     DO(log10) DO(log1p) DO(log2) DO(neg) DO(reciprocal) DO(round) DO(rsqrt) DO(sigmoid) DO(sign) DO(sin) DO(sinh) DO(sqrt) DO(tan) DO(tanh) \
@@ -85,15 +100,15 @@ UNARY_NAMES(UNARY)
     static rush_op op_##name##_list = {.schema = "_foreach_" #name ".List(Tensor[] self, Tensor[] " other alpha ") -> Tensor[]", \
         TEXT(#name), ROW(one, false, 0)};                                                                   \
     static rush_op op_##name##_list_ = {.schema = "_foreach_" #name "_.List(Tensor(a!)[] self, Tensor[] " other alpha ") -> ()", \
-        TEXT(#name), ROW(one, true, 0), .flags = RUSH_WHOLE | RUSH_SIDE_EFFECT};                                         \
+        TEXT(#name), ROW(one, true, 0), .flags = EACH | RUSH_SIDE_EFFECT};                                         \
     static rush_op op_##name##_scalar = {.schema = "_foreach_" #name ".Scalar(Tensor[] self, Scalar " scalar ") -> Tensor[]", \
         TEXT(#name), ROW(list_text, false, 0)};                                                             \
     static rush_op op_##name##_scalar_ = {.schema = "_foreach_" #name "_.Scalar(Tensor(a!)[] self, Scalar " scalar ") -> ()", \
-        TEXT(#name), ROW(list_text, true, 0), .flags = RUSH_WHOLE | RUSH_SIDE_EFFECT};                                   \
+        TEXT(#name), ROW(list_text, true, 0), .flags = EACH | RUSH_SIDE_EFFECT};                                   \
     static rush_op op_##name##_scalars = {.schema = "_foreach_" #name ".ScalarList(Tensor[] self, Scalar[] " other_##name ") -> Tensor[]", \
         TEXT(#name), ROW(list_text, false, 0)};                                                             \
     static rush_op op_##name##_scalars_ = {.schema = "_foreach_" #name "_.ScalarList(Tensor(a!)[] self, Scalar[] " other_##name ") -> ()", \
-        TEXT(#name), ROW(list_text, true, 0), .flags = RUSH_WHOLE | RUSH_SIDE_EFFECT};
+        TEXT(#name), ROW(list_text, true, 0), .flags = EACH | RUSH_SIDE_EFFECT};
 #define other_add "scalars"
 #define other_sub "scalars"
 #define other_mul "scalars"
@@ -109,19 +124,19 @@ BINARY(mul, "mul.Tensor", "mul.Scalar", "other", "scalar", "")
 BINARY(div, "div.Tensor", "div.Scalar", "other", "scalar", "")
 BINARY(clamp_max, "minimum", "clamp_max", "other", "scalar", "")
 BINARY(clamp_min, "maximum", "clamp_min", "other", "scalar", "")
-BINARY(maximum, "maximum", "clamp_min", "other", "scalar", "")
-BINARY(minimum, "minimum", "clamp_max", "other", "scalar", "")
+BINARY(maximum, "maximum", "maximum", "other", "scalar", "")
+BINARY(minimum, "minimum", "minimum", "other", "scalar", "")
 BINARY(pow, "pow.Tensor_Tensor", "pow.Tensor_Scalar", "exponent", "exponent", "")
 #define BINARY_NAMES(DO) DO(add) DO(sub) DO(mul) DO(div) DO(clamp_max) DO(clamp_min) DO(maximum) DO(minimum) DO(pow)
 
-#define WITH_TENSOR(name, alpha)                                                                            \
+#define WITH_TENSOR(name, alpha, number_)                                                                            \
     static rush_op op_##name##_tensor = {.schema = "_foreach_" #name ".Tensor(Tensor[] self, Tensor other" alpha ") -> Tensor[]", \
-        TEXT(#name), ROW(#name ".Tensor", false, 0)};                                                       \
+        TEXT(#name), .run = each_run, .row = &(const each_row){#name ".Tensor", false, 0, number_}, .flags = EACH}; \
     static rush_op op_##name##_tensor_ = {.schema = "_foreach_" #name "_.Tensor(Tensor(a!)[] self, Tensor other" alpha ") -> ()", \
-        TEXT(#name), ROW(#name ".Tensor", true, 0), .flags = RUSH_WHOLE | RUSH_SIDE_EFFECT};
-WITH_TENSOR(add, ", *, Scalar alpha=1")
-WITH_TENSOR(mul, "")
-WITH_TENSOR(div, "")
+        TEXT(#name), .run = each_run, .row = &(const each_row){#name ".Tensor", true, 0, number_}, .flags = EACH | RUSH_SIDE_EFFECT};
+WITH_TENSOR(add, ", *, Scalar alpha=1", true)
+WITH_TENSOR(mul, "", false)
+WITH_TENSOR(div, "", false)
 
 static rush_op op_pow_number = {.schema = "_foreach_pow.ScalarAndTensor(Scalar self, Tensor[] exponent) -> Tensor[]", TEXT("pow"),
                                 ROW("pow.Scalar", false, 0)};
@@ -132,15 +147,15 @@ static rush_op op_pow_number = {.schema = "_foreach_pow.ScalarAndTensor(Scalar s
     static rush_op op_##name##_scalar = {.schema = "_foreach_" #name ".Scalar(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar value=1) -> Tensor[]", \
         TEXT(#name), ROW(#name, false, 0)};                                                                 \
     static rush_op op_##name##_scalar_ = {.schema = "_foreach_" #name "_.Scalar(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar value=1) -> ()", \
-        TEXT(#name), ROW(#name, true, 0), .flags = RUSH_WHOLE | RUSH_SIDE_EFFECT};                                       \
+        TEXT(#name), ROW(#name, true, 0), .flags = EACH | RUSH_SIDE_EFFECT};                                       \
     static rush_op op_##name##_scalars = {.schema = "_foreach_" #name ".ScalarList(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar[] scalars) -> Tensor[]", \
         TEXT(#name), ROW(#name, false, 0)};                                                                 \
     static rush_op op_##name##_scalars_ = {.schema = "_foreach_" #name "_.ScalarList(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar[] scalars) -> ()", \
-        TEXT(#name), ROW(#name, true, 0), .flags = RUSH_WHOLE | RUSH_SIDE_EFFECT};                                       \
+        TEXT(#name), ROW(#name, true, 0), .flags = EACH | RUSH_SIDE_EFFECT};                                       \
     static rush_op op_##name##_tensor = {.schema = "_foreach_" #name ".Tensor(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Tensor scalars) -> Tensor[]", \
         TEXT(#name), ROW(#name, false, 3)};                                                                 \
     static rush_op op_##name##_tensor_ = {.schema = "_foreach_" #name "_.Tensor(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Tensor scalars) -> ()", \
-        TEXT(#name), ROW(#name, true, 3), .flags = RUSH_WHOLE | RUSH_SIDE_EFFECT};
+        TEXT(#name), ROW(#name, true, 3), .flags = EACH | RUSH_SIDE_EFFECT};
 TERNARY(addcdiv)
 TERNARY(addcmul)
 
@@ -148,7 +163,7 @@ TERNARY(addcmul)
     static rush_op op_lerp_##id = {.schema = "_foreach_lerp." over "(Tensor[] self, Tensor[] tensors1, " weight ") -> Tensor[]", \
         TEXT("lerp"), ROW(one, false, 0)};                                                                  \
     static rush_op op_lerp_##id##_ = {.schema = "_foreach_lerp_." over "(Tensor(a!)[] self, Tensor[] tensors1, " weight ") -> ()", \
-        TEXT("lerp"), ROW(one, true, 0), .flags = RUSH_WHOLE | RUSH_SIDE_EFFECT};
+        TEXT("lerp"), ROW(one, true, 0), .flags = EACH | RUSH_SIDE_EFFECT};
 LERP(list, "List", "Tensor[] weights", "lerp.Tensor")
 LERP(scalar, "Scalar", "Scalar weight", "lerp.Scalar")
 LERP(scalars, "ScalarList", "Scalar[] weight", "lerp.Scalar")
@@ -158,11 +173,11 @@ LERP(scalars, "ScalarList", "Scalar[] weight", "lerp.Scalar")
 static rush_op op_clone = {.schema = "_foreach_clone(Tensor[] self, *, MemoryFormat? memory_format=None) -> Tensor[]", TEXT("clone"),
                            ROW("clone", false, 0)};
 static rush_op op_copy_ = {.schema = "_foreach_copy_(Tensor(a!)[] self, Tensor[] src, bool non_blocking=False) -> ()", TEXT("copy_"),
-                           ROW("copy_", true, 0), .flags = RUSH_WHOLE | RUSH_SIDE_EFFECT};
+                           ROW("copy_", true, 0), .flags = EACH | RUSH_SIDE_EFFECT};
 static rush_op op_copy = {.schema = "_foreach_copy(Tensor[] self, Tensor[] src, bool non_blocking=False) -> Tensor[] self_out", TEXT("copy"),
-                          ROW("copy", false, 0), .flags = RUSH_WHOLE | RUSH_HIDDEN};
-static rush_op op_zero_ = {.schema = "_foreach_zero_(Tensor(a!)[] self) -> ()", TEXT("zero_"), ROW("zero_", true, 0), .flags = RUSH_WHOLE | RUSH_SIDE_EFFECT};
-static rush_op op_zero = {.schema = "_foreach_zero(Tensor[] self) -> Tensor[] self_out", TEXT("zero"), ROW("zero", false, 0), .flags = RUSH_WHOLE | RUSH_HIDDEN};
+                          ROW("copy", false, 0), .flags = EACH | RUSH_HIDDEN};
+static rush_op op_zero_ = {.schema = "_foreach_zero_(Tensor(a!)[] self) -> ()", TEXT("zero_"), ROW("zero_", true, 0), .flags = EACH | RUSH_SIDE_EFFECT};
+static rush_op op_zero = {.schema = "_foreach_zero(Tensor[] self) -> Tensor[] self_out", TEXT("zero"), ROW("zero", false, 0), .flags = EACH | RUSH_HIDDEN};
 static rush_op op_mm = {.schema = "_foreach_mm(Tensor[] self, Tensor[] mat2) -> Tensor[]", TEXT("mm"), ROW("mm", false, 0)};
 static rush_op op_max = {.schema = "_foreach_max(Tensor[] self) -> Tensor[]", TEXT("max"), ROW("max", false, 0)};
 
@@ -193,9 +208,9 @@ static int powsum_run(const rush_op *op, const rush_value *in, rush_value *out)
 }
 
 static rush_op op_norm = {.schema = "_foreach_norm.Scalar(Tensor[] self, Scalar ord=2, ScalarType? dtype=None) -> Tensor[]",
-                          .doc = "The vector norm of each tensor of the list.", .run = norm_run};
+                          .doc = "The vector norm of each tensor of the list.", .run = norm_run, .flags = RUSH_CROSS_DEVICE};
 static rush_op op_powsum = {.schema = "_foreach_powsum.Scalar(Tensor[] self, Scalar ord=2, ScalarType? dtype=None) -> Tensor[]",
-                            .doc = "The sum of |x|^ord of each tensor of the list.", .run = powsum_run};
+                            .doc = "The sum of |x|^ord of each tensor of the list.", .run = powsum_run, .flags = RUSH_CROSS_DEVICE};
 
 /* ---- gradient scaling of mixed precision ---- */
 

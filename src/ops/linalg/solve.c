@@ -1,5 +1,6 @@
 /* solve.c - systems of equations, inverses, determinants, and what is composed of factorisations (factor.c). */
 #include "kernels/lapack/lapack.h"
+#include "autograd/autograd.h"
 #include "op/formula.h"
 #include "ops/linalg/linalg.h"
 #include <math.h>
@@ -622,7 +623,7 @@ static void lstsq_grad(rush_grads *s)
 static rush_op op_linalg_lstsq = {
     .schema = "linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)",
     .doc = "Least squares: X that makes self X - b smallest, of minimal norm; by singular values.",
-    .shape = lstsq_shape, .cpu = lstsq_cpu, .grad = lstsq_grad, .saves = "self, b, result0", .flags = RUSH_OUT_CASTS,
+    .shape = lstsq_shape, .cpu = lstsq_cpu, .grad = lstsq_grad, .saves = "self, b, result0", .flags = RUSH_OUT_CASTS | RUSH_LAST_PLAIN,
 };
 
 RUSH_FAMILY(solve, &op_linalg_solve_triangular, &op_triangular_solve, &op_linalg_lu_solve, &op_lu_solve, &op__linalg_solve_ex, &op_linalg_solve_ex,

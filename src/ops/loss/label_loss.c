@@ -1,4 +1,5 @@
 /* label_loss.c - losses of classes: negative log likelihood, cross entropy, margins of classes, CTC. */
+#include "autograd/autograd.h"
 #include "op/formula.h"
 #include "ops/geometry.h"
 #include "ops/loss/loss.h"
@@ -120,8 +121,8 @@ static void nll_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 static void nll_grad_of(rush_grads *s, bool two)
 {
     if (!s->g[0]) return;
-    s->gin[0] = two ? T("nll_loss2d_backward", V(s->g[0]), s->in[0], s->in[1], s->in[2], s->in[3], s->in[4], s->out[1])
-                    : T("nll_loss_backward", V(s->g[0]), s->in[0], s->in[1], s->in[2], s->in[3], s->in[4], s->out[1]);
+    s->gin[0] = two ? T("nll_loss2d_backward", V(s->g[0]), rush_in_graph(s, 0), s->in[1], s->in[2], s->in[3], s->in[4], s->out[1])
+                    : T("nll_loss_backward", V(s->g[0]), rush_in_graph(s, 0), s->in[1], s->in[2], s->in[3], s->in[4], s->out[1]);
 }
 
 static void nll_grad(rush_grads *s) { nll_grad_of(s, false); }
@@ -167,6 +168,7 @@ static void nll_back_cpu(const rush_op *op, const rush_value *in, rush_value *ou
 
 static void nll_back_grad_of(rush_grads *s, bool two) /* linear in grad_output */
 {
+    rush_no_curvature(s);
     if (!s->g[0] || !rush_needs(s, 0)) return;
     rush_value args[5] = {V(s->g[0]), s->in[2], s->in[3], s->in[4], s->in[5]}, got[RUSH_MAXOUT];
     if (two ? TN(got, "nll_loss2d_forward", args[0], args[1], args[2], args[3], args[4])

@@ -424,7 +424,11 @@ static void group_grad_of_result(rush_grads *s)
     if (!g) return;
     if (rush_grad_enabled()) {
         rush_value three = INTS(s->in[3].i, s->in[6].i, -1), channels = INTS(s->in[3].i, s->in[4].i, -1), last = INTS(2), rest = INTS(0, 2);
-        if (!x->numel) return;
+        if (!x->numel) {
+            for (int k = 0; k < 3; ++k)
+                if (rush_needs(s, k)) s->gin[k] = rush_zeros_like(s->in[k].t);
+            return;
+        }
         rush_tensor *hat = rush_normalised(T("reshape", V(x), three), last, D_(s->in[7]), true, &rstd);
         rush_tensor *g3 = T("reshape", V(g), channels), *gw = w ? mul(g3, T("view", V(w), INTS(1, -1, 1))) : g3;
         if (rush_needs(s, 0)) s->gin[0] = T("reshape", V(rush_norm_gradient(T("reshape", V(gw), three), hat, rstd, last, true)), rush_v_ints(x->size, x->ndim));

@@ -98,6 +98,12 @@ int rush_conv_geometry(rush_conv *c, const rush_tensor *x, const rush_tensor *w,
                    "Given input size per channel: (%s). Calculated output size per channel: (%s). Output size is too small",
                    by_x(nd, c->space + lead), by_x(nd, c->result + lead));
     }
+    const int64_t *k = c->kernel;
+    RUSH_CHECK(nd == 3 || (k[1] > 0 && k[2] > 0), RUSH_RUNTIME_ERROR, "kernel size should be greater than zero, but got kernel_height: %lld kernel_width: %lld",
+               (long long)k[1], (long long)k[2]);
+    RUSH_CHECK(k[0] > 0 && k[1] > 0 && k[2] > 0, RUSH_RUNTIME_ERROR, "kernel size should be greater than zero, but got: %s (TxHxW)", by_x(3, k));
+    RUSH_CHECK(x->numel || !x->size[0] || !x->size[1], RUSH_RUNTIME_ERROR, "Only zero batch or zero channel inputs are supported, but got input shape: %s",
+               nd > 1 ? rush_shape_of(x) : rush_shape_text(4, (const int64_t[]){x->size[0], x->size[1], 1, x->size[2]}));
     result[0] = x->size[0];
     result[1] = transposed ? w->size[1] * groups : w->size[0];
     memcpy(result + 2, c->result + lead, sizeof *result * nd);

@@ -158,7 +158,10 @@ static int lse_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[0].t;
     rush_dtype d = rush_dtypes[x->dtype].category < 2 ? rush_default_dtype() : x->dtype;
-    RUSH_CHECK(in[1].n || x->ndim == 0, RUSH_RUNTIME_ERROR, "output with shape [] doesn't match the broadcast shape");
+    int64_t kept[RUSH_MAXDIM];
+    for (int i = 0; i < x->ndim; ++i) kept[i] = 1;
+    RUSH_CHECK(in[1].n || x->ndim == 0 || x->numel == 0 || in[2].i, RUSH_RUNTIME_ERROR, "output with shape [] doesn't match the broadcast shape %s",
+               rush_shape_text(x->ndim, kept));
     return rush_reduced_out(out, 0, x, in[1], true, in[2].i, d);
 }
 

@@ -3,6 +3,7 @@
  * The last three say for each position of the padded dimension which inner one it shows; such a table per dimension is
  * all that tells them apart. Negative padding cuts off.
  */
+#include "autograd/autograd.h"
 #include "kernels/cpu/pad.h"
 #include "op/formula.h"
 #include "op/tables.h"
@@ -200,8 +201,12 @@ static void bordered(const rush_value *in, rush_value *out, int mode, int dims)
 
 static void bordered_grad(rush_grads *s, int mode)
 {
-    const rush_tensor *self = s->in[0].t;
-    if (s->g[0]) s->gin[0] = T("_pad_backward", V(s->g[0]), rush_v_ints(self->size, self->ndim), s->in[1], V((int64_t)mode));
+    rush_value g = s->g[0] ? V(s->g[0]) : RUSH_NONE, self = rush_in_graph(s, 0), pad = s->in[1];
+    int dims = (int)pad.n / 2;
+    if (!HAS(g)) return;
+    if (mode == WRAP) s->gin[0] = T("_pad_backward", g, rush_v_ints(self.t->size, self.t->ndim), pad, V((int64_t)mode));
+    else if (mode == REFLECT) s->gin[0] = dims == 1 ? T("reflection_pad1d_backward", g, self, pad) : dims == 2 ? T("reflection_pad2d_backward", g, self, pad) : T("reflection_pad3d_backward", g, self, pad);
+    else s->gin[0] = dims == 1 ? T("replication_pad1d_backward", g, self, pad) : dims == 2 ? T("replication_pad2d_backward", g, self, pad) : T("replication_pad3d_backward", g, self, pad);
 }
 
 static int reflect_1_shape(const rush_op *op, const rush_value *in, rush_value *out) { return bordered_shape(in, out, REFLECT, 1); }
@@ -310,18 +315,26 @@ static int named_backward(const rush_value *in, rush_value *out, int mode)
     return rush_result(out, T("_pad_backward", V(SELF), rush_v_ints(in[1].t->size, in[1].t->ndim), in[2], V((int64_t)mode)));
 }
 
+static void named_backward_grad(rush_grads *s, int mode)
+{
+    if (s->g[0]) s->gin[0] = padded(s->g[0], s->in[2], mode);
+    rush_no_curvature(s);
+}
+
+static void reflect_backward_grad(rush_grads *s) { named_backward_grad(s, REFLECT); }
+static void replicate_backward_grad(rush_grads *s) { named_backward_grad(s, REPLICATE); }
 static int reflect_backward_run(const rush_op *op, const rush_value *in, rush_value *out) { return named_backward(in, out, REFLECT); }
 static int replicate_backward_run(const rush_op *op, const rush_value *in, rush_value *out) { return named_backward(in, out, REPLICATE); }
 
-#define BACKWARD(id, name, run_)                                                                            \
+#define BACKWARD(id, name, way)                                                                             \
     static rush_op op_##id = {                                                                              \
-        .schema = name " -> Tensor", .doc = "The derivative of the padding of that name.", .run = run_, .flags = RUSH_HIDDEN}
-BACKWARD(reflect_1b, "reflection_pad1d_backward(Tensor grad_output, Tensor self, SymInt[2] padding)", reflect_backward_run);
-BACKWARD(reflect_2b, "reflection_pad2d_backward(Tensor grad_output, Tensor self, SymInt[4] padding)", reflect_backward_run);
-BACKWARD(reflect_3b, "reflection_pad3d_backward(Tensor grad_output, Tensor self, SymInt[6] padding)", reflect_backward_run);
-BACKWARD(replicate_1b, "replication_pad1d_backward(Tensor grad_output, Tensor self, SymInt[2] padding)", replicate_backward_run);
-BACKWARD(replicate_2b, "replication_pad2d_backward(Tensor grad_output, Tensor self, SymInt[4] padding)", replicate_backward_run);
-BACKWARD(replicate_3b, "replication_pad3d_backward(Tensor grad_output, Tensor self, SymInt[6] padding)", replicate_backward_run);
+        .schema = name " -> Tensor", .doc = "The derivative of the padding of that name.", .run = way##_backward_run, .grad = way##_backward_grad, .flags = RUSH_HIDDEN}
+BACKWARD(reflect_1b, "reflection_pad1d_backward(Tensor grad_output, Tensor self, SymInt[2] padding)", reflect);
+BACKWARD(reflect_2b, "reflection_pad2d_backward(Tensor grad_output, Tensor self, SymInt[4] padding)", reflect);
+BACKWARD(reflect_3b, "reflection_pad3d_backward(Tensor grad_output, Tensor self, SymInt[6] padding)", reflect);
+BACKWARD(replicate_1b, "replication_pad1d_backward(Tensor grad_output, Tensor self, SymInt[2] padding)", replicate);
+BACKWARD(replicate_2b, "replication_pad2d_backward(Tensor grad_output, Tensor self, SymInt[4] padding)", replicate);
+BACKWARD(replicate_3b, "replication_pad3d_backward(Tensor grad_output, Tensor self, SymInt[6] padding)", replicate);
 
 /* ---- pad ---- */
 

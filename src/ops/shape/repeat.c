@@ -55,7 +55,10 @@ static void repeat_grad(rush_grads *s)
     int64_t size[2 * RUSH_MAXDIM], dims[RUSH_MAXDIM];
     if (!g) return;
     for (int d = 0; d < n; ++d)
-        if (times[d] == 0) return;
+        if (times[d] == 0) {
+            s->gin[0] = rush_zeros_like(self);
+            return;
+        }
     for (int d = 0; d < n; ++d) {
         if (times[d] != 1 || d < lead) {
             dims[sums++] = k;

@@ -4,6 +4,7 @@
  * of the element within its plane; their derivative sends the gradient there. Half types are computed in float,
  * and channels-last images through a contiguous copy.
  */
+#include "autograd/autograd.h"
 #include "op/formula.h"
 #include "kernels/cpu/pool.h"
 #include "op/tables.h"
@@ -307,6 +308,7 @@ static void scatter_cpu(const rush_op *op, const rush_value *in, rush_value *out
 static void scatter_grad(rush_grads *s)
 {
     s->gin[0] = pick(s->g[0], s->in[index_at(s->op)].t, dims_of(s->op));
+    rush_no_curvature(s);
 }
 
 #define IN_SPACE(n) ((n) == 3 ? RUSH_AUTOCAST_F32 : 0) /* PyTorch pools volumes in float32 under autocast */
@@ -388,10 +390,10 @@ static void avg_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 
 static void avg_grad(rush_grads *s)
 {
-    const rush_value *a = s->in;
-    if (dims_of(s->op) == 1) s->gin[0] = T("_avg_pool1d_backward", V(s->g[0]), a[0], a[1], a[2], a[3], a[4], a[5], RUSH_NONE);
-    else if (dims_of(s->op) == 2) s->gin[0] = T("avg_pool2d_backward", V(s->g[0]), a[0], a[1], a[2], a[3], a[4], a[5], a[6]);
-    else s->gin[0] = T("avg_pool3d_backward", V(s->g[0]), a[0], a[1], a[2], a[3], a[4], a[5], a[6]);
+    const rush_value *a = s->in, self = rush_in_graph(s, 0);
+    if (dims_of(s->op) == 1) s->gin[0] = T("_avg_pool1d_backward", V(s->g[0]), self, a[1], a[2], a[3], a[4], a[5], RUSH_NONE);
+    else if (dims_of(s->op) == 2) s->gin[0] = T("avg_pool2d_backward", V(s->g[0]), self, a[1], a[2], a[3], a[4], a[5], a[6]);
+    else s->gin[0] = T("avg_pool3d_backward", V(s->g[0]), self, a[1], a[2], a[3], a[4], a[5], a[6]);
 }
 
 static int avg_back_shape(const rush_op *op, const rush_value *in, rush_value *out)
@@ -419,6 +421,7 @@ static void avg_back_grad(rush_grads *s)
     if (dims_of(s->op) == 1) s->gin[0] = T("avg_pool1d", V(s->g[0]), a[2], a[3], a[4], a[5], a[6]);
     else if (dims_of(s->op) == 2) s->gin[0] = T("avg_pool2d", V(s->g[0]), a[2], a[3], a[4], a[5], a[6], a[7]);
     else s->gin[0] = T("avg_pool3d", V(s->g[0]), a[2], a[3], a[4], a[5], a[6], a[7]);
+    rush_no_curvature(s);
 }
 
 #define AVG_POOL(n, divisor, prefix)                                                                                                        \
@@ -541,12 +544,21 @@ static void adaptive_avg_back_cpu(const rush_op *op, const rush_value *in, rush_
     else if (!adaptive_geometry(&p, out[0].t, in[0].t, dims_of(op))) run_mean_back(&p, in[0].t, out[0].t);
 }
 
+/* A window that is everything is a mean in PyTorch, which has no second derivative. */
+static bool is_mean(rush_value size)
+{
+    uint32_t ones = 0;
+    while (ones < size.n && size.ints[ones] == 1) ++ones;
+    return ones == size.n;
+}
+
 static void adaptive_avg_grad(rush_grads *s)
 {
     int nd = dims_of(s->op);
-    if (nd == 1) s->gin[0] = T("_adaptive_avg_pool1d_backward", V(s->g[0]), s->in[0]);
-    else if (nd == 2) s->gin[0] = T("_adaptive_avg_pool2d_backward", V(s->g[0]), s->in[0]);
-    else s->gin[0] = T("_adaptive_avg_pool3d_backward", V(s->g[0]), s->in[0]);
+    rush_value self = is_mean(s->in[1]) ? s->in[0] : rush_in_graph(s, 0);
+    if (nd == 1) s->gin[0] = T("_adaptive_avg_pool1d_backward", V(s->g[0]), self);
+    else if (nd == 2) s->gin[0] = T("_adaptive_avg_pool2d_backward", V(s->g[0]), self);
+    else s->gin[0] = T("_adaptive_avg_pool3d_backward", V(s->g[0]), self);
 }
 
 static void adaptive_avg_back_grad(rush_grads *s)
@@ -557,6 +569,7 @@ static void adaptive_avg_back_grad(rush_grads *s)
     if (nd == 1) s->gin[0] = T("adaptive_avg_pool1d", V(s->g[0]), size);
     else if (nd == 2) s->gin[0] = T("_adaptive_avg_pool2d", V(s->g[0]), size);
     else s->gin[0] = T("_adaptive_avg_pool3d", V(s->g[0]), size);
+    rush_no_curvature(s);
 }
 
 static void adaptive_max_grad(rush_grads *s)
@@ -577,9 +590,8 @@ static void adaptive_max_grad(rush_grads *s)
 static int adaptive_avg_open(const rush_op *op, const rush_value *in, rush_value *out)
 {
     static const int64_t last[] = {-1, -2, -3};
-    uint32_t n = (uint32_t)dims_of(op), ones = 0;
-    for (uint32_t k = 0; k < in[1].n; ++k) ones += in[1].ints[k] == 1;
-    if (ones == n) return rush_result(out, T("mean.dim", in[0], rush_v_ints(last, n), V(true)));
+    uint32_t n = (uint32_t)dims_of(op);
+    if (is_mean(in[1])) return rush_result(out, T("mean.dim", in[0], rush_v_ints(last, n), V(true)));
     return rush_result(out, n == 2 ? T("_adaptive_avg_pool2d", in[0], in[1]) : T("_adaptive_avg_pool3d", in[0], in[1]));
 }
 

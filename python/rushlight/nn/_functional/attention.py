@@ -236,7 +236,7 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
 
     if attn_mask is not None:
         attn_mask = (attn_mask.unsqueeze(0) if attn_mask.size(0) == 1 and attn_mask.dim() == 3
-                     else attn_mask.view(bsz, num_heads, -1, src_len))
+                     else attn_mask.view(bsz, num_heads, attn_mask.size(1), src_len))
     q = q.view(bsz, num_heads, tgt_len, head_dim)
     k = k.view(bsz, num_heads, src_len, head_dim)
     v = v.view(bsz, num_heads, src_len, head_dim)

@@ -627,6 +627,9 @@ class MultiheadAttention(Module):
         if query.is_nested or key.is_nested or value.is_nested:
             return self._of_parts(query, key, value, key_padding_mask, attn_mask, need_weights, average_attn_weights)
         batched = query.dim() == 3
+        masks = [mask for mask in (key_padding_mask, attn_mask) if mask is not None]
+        fused = (not need_weights and batched and masks and all(mask.dtype == torch.bool for mask in masks)
+                 and not self._why_not_fused(query, key, value))
         key_padding_mask = F._canonical_mask(key_padding_mask, "key_padding_mask", F._none_or_dtype(attn_mask),
                                              "attn_mask", query.dtype)
         attn_mask = F._canonical_mask(attn_mask, "attn_mask", None, "", query.dtype, False)
@@ -651,17 +654,40 @@ class MultiheadAttention(Module):
             attn_mask=attn_mask, average_attn_weights=average_attn_weights, is_causal=is_causal, **separate)
         if self.batch_first and batched:
             out = out.transpose(1, 0)
-        return out, weights
+        return self._unseeing(out, key_padding_mask, attn_mask) if fused else out, weights
+
+    def _why_not_fused(self, query, key, value):
+        """Why PyTorch's one kernel for inference, which takes self-attention only, does not take this call; "" where it does."""
+        grad = torch.is_grad_enabled() and (query.requires_grad or any(p.requires_grad for p in self.parameters()))
+        return (f"input not batched; expected query.dim() of 3 but got {query.dim()}" if query.dim() != 3
+                else "non-self attention was used (query, key, and value are not the same Tensor)" if not (query is key and key is value)
+                else "batch_first was not True" if not self.batch_first
+                else "training is enabled" if self.training
+                else "in_proj_bias was None" if self.in_proj_bias is None
+                else "self.bias_k was not None" if self.bias_k is not None
+                else "add_zero_attn was enabled" if self.add_zero_attn
+                else "_qkv_same_embed_dim was not True" if not self._qkv_same_embed_dim
+                else "self.num_heads is not even" if self.num_heads % 2
+                else "torch.backends.mha.set_fastpath_enabled(False) was called" if not torch.backends.mha.get_fastpath_enabled()
+                else "autocast is enabled" if torch.is_autocast_enabled(query.device.type)
+                else "some Tensor argument has_torch_function" if query.layout is not torch.strided
+                else "grad is enabled and at least one of query or the input/output projection weights or biases requires_grad" if grad else "")
+
+    def _unseeing(self, out, key_padding_mask, attn_mask):
+        """What sees nothing for its masks is NaN in that kernel, where attention that gradients flow through gives zeros."""
+        hidden = attn_mask
+        if hidden is not None and hidden.dim() == 3:
+            hidden = hidden.view(-1, self.num_heads, *hidden.shape[1:])
+        if key_padding_mask is not None:
+            padding = key_padding_mask[:, None, None]
+            hidden = padding if hidden is None else hidden + padding
+        hidden = (hidden == -float("inf")).all(-1)
+        return out.masked_fill((hidden.any(1) if hidden.dim() > 1 else hidden).unsqueeze(-1), float("nan"))
 
     def _of_parts(self, query, key, value, key_padding_mask, attn_mask, need_weights, average_attn_weights):
         """Self-attention of a nested tensor, for inference only: of the padded tensor, and what is padding is left out again."""
-        grad = torch.is_grad_enabled() and (query.requires_grad or any(p.requires_grad for p in self.parameters()))
-        reason = ("non-self attention was used (query, key, and value are not the same Tensor)" if not (query is key and key is value)
-                  else "batch_first was not True" if not self.batch_first
-                  else "training is enabled" if self.training
-                  else "supplying a mask is not supported with NestedTensor input" if key_padding_mask is not None or attn_mask is not None
-                  else "some Tensor argument has_torch_function" if query.layout is not torch.strided
-                  else "grad is enabled and at least one of query or the input/output projection weights or biases requires_grad" if grad else "")
+        reason = ("supplying a mask is not supported with NestedTensor input" if key_padding_mask is not None or attn_mask is not None
+                  else self._why_not_fused(query, key, value))
         assert not reason, "MultiheadAttention does not support NestedTensor outside of its fast path. The fast path was not hit because " + reason
         lengths = query._nested_tensor_size()[:, 0]
         padded = query.to_padded_tensor(0.0)

@@ -274,10 +274,18 @@ class TransformerEncoderLayer(_Layer):
         src_mask = F._canonical_mask(src_mask, "src_mask", None, "", src.dtype, False)
         x = src
         if self.norm_first:
-            x = x + self._sa_block(self.norm1(x), src_mask, src_key_padding_mask, is_causal=is_causal)
+            x = x + self._attended(self.norm1(x), src_mask, src_key_padding_mask, is_causal)
             return x + self._ff_block(self.norm2(x))
-        x = self.norm1(x + self._sa_block(x, src_mask, src_key_padding_mask, is_causal=is_causal))
+        x = self.norm1(x + self._attended(x, src_mask, src_key_padding_mask, is_causal))
         return self.norm2(x + self._ff_block(x))
+
+    def _attended(self, x, src_mask, src_key_padding_mask, is_causal):
+        out = self._sa_block(x, src_mask, src_key_padding_mask, is_causal=is_causal)
+        if (src_mask is None and src_key_padding_mask is None) or x.dim() != 3 or not self.activation_relu_or_gelu:
+            return out
+        attention = self.self_attn
+        fused = type(attention) is MultiheadAttention and not attention._why_not_fused(x, x, x)
+        return attention._unseeing(out, src_key_padding_mask, src_mask) if fused else out
 
     def _sa_block(self, x, attn_mask, key_padding_mask, is_causal=False):
         x = self.self_attn(x, x, x, attn_mask=attn_mask, key_padding_mask=key_padding_mask, need_weights=False,
