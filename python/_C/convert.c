@@ -218,20 +218,22 @@ static PyObject *type(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObj
     if (n + nkw == 0 || (n && args[0] == Py_None)) return type_word(t);
     PyObject *x = args[0], *dtype = NULL;
     wanted w = {.dtype = -1, .format = RUSH_PRESERVE};
-    if (!py_to_dtype(x, &w.dtype)) {
-        if (PyUnicode_Check(x)) {
-            const char *name = PyUnicode_AsUTF8(x);
-            if (!name) return NULL;
-            if (!strcmp(name, "torch.Tensor")) w.dtype = rush_default_dtype();
-            else w.dtype = py_legacy_dtype(name);
-        } else if (x == (PyObject *)py_Tensor) {
-            w.dtype = rush_default_dtype();
-        } else { /* torch.FloatTensor */
-            dtype = py_getattr_quiet(x, "dtype");
-            if (dtype) py_to_dtype(dtype, &w.dtype);
-            Py_XDECREF(dtype);
-        }
+    if (x == (PyObject *)py_Tensor) {
+        w.dtype = rush_default_dtype();
+    } else if (PyType_Check(x)) {
+        const char *name = ((PyTypeObject *)x)->tp_name, *dot = strrchr(name, '.');
+        return PyErr_Format(PyExc_ValueError, "invalid type: '%s'", dot ? dot + 1 : name);
+    } else if (PyUnicode_Check(x)) {
+        const char *name = PyUnicode_AsUTF8(x);
+        if (!name) return NULL;
+        if (!strcmp(name, "torch.Tensor")) w.dtype = rush_default_dtype();
+        else if (!strncmp(name, "torch.", 6)) w.dtype = py_legacy_dtype(name);
         if (w.dtype < 0) return PyErr_Format(PyExc_ValueError, "invalid type: %R", x);
+    } else if (py_is_tensor(x) || !py_to_dtype(x, &w.dtype)) {
+        dtype = py_is_tensor(x) ? NULL : py_getattr_quiet(x, "dtype"); /* torch.FloatTensor's */
+        if (dtype) py_to_dtype(dtype, &w.dtype);
+        Py_XDECREF(dtype);
+        if (w.dtype < 0) return PyErr_Format(PyExc_TypeError, "dtype must be a type, str, or dtype object");
     }
     return converted(self, &w);
 }

@@ -44,7 +44,8 @@ static int slice_bounds(PyObject *s, int64_t *start, int64_t *stop, int64_t *ste
         if (!ok) return PyErr_Format(PyExc_TypeError, "slice indices must be integers or None or have an __index__ method"), -1;
         if (RUSH_UNLIKELY(py_traces) && py_is_traced(part[i])) py_trace_number(NULL, 2 + i, part[i]);
     }
-    if (value[2] <= 0) return PyErr_Format(PyExc_ValueError, "step must be greater than zero"), -1;
+    if (value[2] == 0) return PyErr_Format(PyExc_ValueError, "slice step cannot be zero"), -1;
+    if (value[2] < 0) return PyErr_Format(PyExc_ValueError, "step must be greater than zero"), -1;
     *start = value[0], *stop = value[1], *step = value[2];
     return 0;
 }

@@ -74,7 +74,7 @@ for _old in ("ao.nn.", "nn."):
                           ("intrinsic.quantized", "bn_relu conv_add conv_relu linear_relu"), ("qat", "conv embedding_ops linear"),
                           ("quantized.dynamic", "conv linear rnn"),
                           ("quantized", "activation batchnorm conv dropout embedding_ops functional_modules linear normalization rnn utils")):
-        _row = "ao.nn.%s: *" % _home if _home != "quantized" else "ao.nn.quantized: *; ? ao.nn.quantized.layer"
+        _row = "ao.nn.%s: *; ? ao.nn.part" % _home if _home != "quantized" else "ao.nn.quantized: *; ? ao.nn.quantized.layer"
         TABLE.update(dict.fromkeys((_old + _home + ".modules." + _file for _file in ("", *_files.split())), _row))
         if _old == "nn." and _home != "quantized":
             TABLE["nn.%s." % _home] = _row

@@ -370,7 +370,7 @@ class Tensor(_C.TensorBase):
 def _rebuild_from_type_v2(func, new_type, args, state):
     """What pickle calls to make a tensor of a subclass, or one with attributes."""
     made = func(*args)
-    if type(made) is not new_type:
+    if type(made) is not new_type and new_type is not Tensor:
         made = made.as_subclass(new_type)
     if getattr(made.__class__, "__setstate__", Tensor.__setstate__) is not Tensor.__setstate__:
         made.__setstate__(state)

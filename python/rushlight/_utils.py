@@ -61,6 +61,12 @@ _sparse_tensors_to_validate = []
 
 def _over(untyped, dtype, storage_offset, size, stride):
     """A tensor that shows a storage, which must hold it: set_() to these sizes would make the storage grow, and sizes come from files."""
+    fake_mode = torch._guards.active_fake_mode() if untyped.device.type == "meta" else None
+    if fake_mode is not None:
+        from torch.utils._python_dispatch import _disable_current_modes
+        with _disable_current_modes():
+            bare = torch.empty((0,), dtype=dtype, device="meta").set_(untyped, storage_offset, size, stride)
+        return torch._subclasses.FakeTensor(fake_mode, bare, getattr(untyped, "_fake_device", "meta"))
     tensor = torch.empty((0,), dtype=dtype, device=untyped.device)
     if untyped.device.type == "meta":
         return tensor.set_(untyped, storage_offset, size, stride)

@@ -131,6 +131,8 @@ class Library:
         if alias_analysis not in ("", "FROM_SCHEMA", "CONSERVATIVE"):
             raise RuntimeError("Invalid alias_analysis type %s" % alias_analysis)
         parsed = parse_schema(schema)
+        for argument in parsed.arguments + parsed.returns:
+            argument.written.check()
         written, name = parsed.name, parsed.name.split("::")[-1]
         if "::" in written and written.split("::")[0] != self.ns:
             raise RuntimeError("Explicitly provided namespace (%s) in schema string does not match namespace of enclosing library (%s)."

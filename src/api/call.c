@@ -174,7 +174,14 @@ static __attribute__((noinline)) int slow_road(rush_form form, const rush_op *op
     uint32_t mode = rush_now.mode;
     if (mode & RUSH_MODE_AUTOCAST && form != RUSH_FORM_OUT) {
         *s = (survey){0};
+        const rush_value *given = in;
         if (!(in = rush_autocast_args(op, in, room)) || survey_args(s, op, in)) return -1;
+        if (in != given) { /* an operation that autocast has a type for computes in it throughout */
+            rush_now.mode &= ~(uint32_t)RUSH_MODE_AUTOCAST;
+            int failed = slow_road(form, op, s, in, out);
+            rush_now.mode |= RUSH_MODE_AUTOCAST;
+            return failed;
+        }
     }
     if (!(mode & RUSH_MODE_PROFILE)) return road(form, op, s, in, out);
     bool recorded = !(mode & RUSH_MODE_NO_GRAD);

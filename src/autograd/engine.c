@@ -477,7 +477,7 @@ static rush_tensor *root_gradient(const rush_tensor *root, rush_tensor *given)
         return given;
     }
     RUSH_CHECK_NULL(root->numel == 1, RUSH_RUNTIME_ERROR, "grad can be implicitly created only for scalar outputs");
-    RUSH_CHECK_NULL(rush_dtype_is_float(root->dtype), RUSH_RUNTIME_ERROR, "grad can be implicitly created only for real scalar outputs but got %s",
+    RUSH_CHECK_NULL(rush_dtype_is_float(root->dtype), RUSH_RUNTIME_ERROR, "grad can be implicitly created only for real scalar outputs but got torch.%s",
                     rush_dtype_name(root->dtype));
     if (root->ndim == 0 && root->device.type == RUSH_CPU && !rush_is_watched(root) && !(rush_now.mode & ~(uint32_t)RUSH_MODE_NO_GRAD)) return rush_tensor_of_number_typed(V(1.0), root->dtype);
     return T("ones_like", V((rush_tensor *)root));

@@ -1179,3 +1179,24 @@ def test_modules_of_programs_are_replaced_by_their_like():
     with pytest.raises(NotImplementedError, match="cannot replace"):
         setattr(program, "0", torch.jit.script(nn.Tanh()))
     same(other(x).relu(), program(x))
+
+
+def typed_in_full(x, a: List[int], b: Optional[Dict[str, torch.Tensor]] = None, c: float = .5, *, e: bool) -> List[torch.Tensor]:
+    return [x]
+
+
+def told(x):
+    print(x)
+
+
+def with_default(x, *, s: float = 1.):
+    return x * s
+
+
+def test_programs_have_schemas():
+    f = torch.jit.script(typed_in_full)
+    assert str(f.schema) == "typed_in_full(Tensor x, int[] a, Dict(str, Tensor)? b=None, float c=0.5, *, bool e) -> Tensor[]"
+    assert [str(a.type) for a in f.schema.arguments][1:3] == ["List[int]", "Optional[Dict[str, Tensor]]"]
+    assert str(torch.jit.script(told).schema) == "told(Tensor x) -> NoneType"
+    with pytest.raises(torch.jit.frontend.NotSupportedError, match="keyword-only arguments with defaults"):
+        torch.jit.script(with_default)

@@ -181,4 +181,4 @@ def test_file_of_pytorch():
     net, numbers = package.load_pickle("models", "net.pkl")
     with torch.no_grad():
         assert net(torch.ones(1, 2)).tolist() == numbers and package.load_text("words", "a.txt") == "hello"
-    assert str(package.file_structure(exclude="**/.data/**")).startswith("─── package.pt\n    ├── ")
+    assert str(package.file_structure(exclude="**/.data/**")).startswith("─── %s\n    ├── " % FILE)

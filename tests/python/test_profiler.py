@@ -143,3 +143,12 @@ def test_other_threads_and_functions():
         Double.apply(torch.ones(2, requires_grad=True)).sum().backward()
     names = {e.key for e in p.key_averages()}
     assert {"elsewhere", "DoubleBackward"} <= names
+
+
+def test_operations_of_layers_have_their_flops():
+    x, linear = torch.ones(2, 3, 4), torch.nn.Linear(4, 8)
+    with profile(record_shapes=True, with_flops=True) as p:
+        linear(x)
+        linear(x[0, 0])
+        torch.nn.functional.scaled_dot_product_attention(x, x, x)
+    assert [e.flops for e in p.events() if e.flops] == [384, 64, 288]

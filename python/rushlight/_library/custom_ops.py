@@ -64,8 +64,8 @@ class PyOp:
 
     def __init__(self, namespace, schema, tags=()):
         self.namespace, self.schema, self.tags = namespace, schema, tags
-        self.takes = [converter(a.type, a.N) for a in schema.arguments]
-        self.gives = [converter(r.type, r.N) for r in schema.returns]
+        self.takes = [converter(a.written, a.N) for a in schema.arguments]
+        self.gives = [converter(r.written, r.N) for r in schema.returns]
         self.custom = False         # of custom_op: its kernels record no gradients, and what it writes is counted as written
         self.kernels = {}           # dispatch key -> function
         self.covered = {}           # dispatch key -> the functions that were there before, each of another Library
@@ -120,7 +120,7 @@ class PyOp:
                 values.append(self.takes[i](value))
             except Refused as why:
                 raise RuntimeError("%s Expected a value of type '%s' for argument '%s' but instead found type '%s'.\nPosition: %d\nValue: %r\nDeclaration: %s\n%s"
-                                   % (call, argument.type.annotation(), argument.name, type(value).__name__, i, value, self.schema, why)) from None
+                                   % (call, argument.written.annotation(), argument.name, type(value).__name__, i, value, self.schema, why)) from None
         if given:
             raise RuntimeError("Unknown keyword argument '%s' for operator '%s'. Schema: %s"
                                % (next(iter(given)), self.name, self.schema))
@@ -342,7 +342,7 @@ class CustomOpDef:
         self._init_fn = fn
         self._qualname = "%s::%s" % (namespace, name)
         self._tags = tags
-        keyword = [a for a in parse_schema(name + schema).arguments if a.kwarg_only and str(a.type).startswith("Tensor")]
+        keyword = [a for a in parse_schema(name + schema).arguments if a.kwarg_only and str(a.written).startswith("Tensor")]
         if keyword:
             raise NotImplementedError("custom_op with kwarg-only Tensor args. Please make your tensors not kwarg-only. Got: %s" % (name + schema))
         self._lib = torch.library.Library(namespace, "FRAGMENT")

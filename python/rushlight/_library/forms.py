@@ -52,7 +52,7 @@ def _out_names(base, overload, returns):
     if several and all(named):
         form = known or ("out" if base in _NAMED_OUT else "%s_%s" % (overload, named[0]) if overload else named[0])
         return form, named
-    if not several and not overload and base.endswith("_backward") and str(returns[0].type) == "Tensor" and base.removesuffix("_backward") not in _PLAIN_OUT:
+    if not several and not overload and base.endswith("_backward") and str(returns[0].written) == "Tensor" and base.removesuffix("_backward") not in _PLAIN_OUT:
         return "grad_input", ("grad_input",)
     plain = not overload or overload == "Tensor" and base in _TENSOR_OUT
     return known or ("out" if plain else overload + "_out"), tuple("out%d" % i for i in range(len(named))) if several else ("out",)
@@ -60,7 +60,7 @@ def _out_names(base, overload, returns):
 
 def with_out(schema):
     """The schema of the form with out= of an operation; None where a result is no tensor."""
-    if not all(str(r.type) in ("Tensor", "Tensor[]") for r in schema.returns) or not schema.returns:
+    if not all(str(r.written) in ("Tensor", "Tensor[]") for r in schema.returns) or not schema.returns:
         return None
     base = schema.name.rpartition("::")[2]
     overload, names = _out_names(base, schema.overload_name, schema.returns)
@@ -69,15 +69,15 @@ def with_out(schema):
     written, results = [], []
     for i, (name, result) in enumerate(zip(names, schema.returns)):
         alias = AliasInfo([chr(97 + i)], True)
-        written.append(Argument(name, result.type, kwarg_only=True, alias_info=alias))
-        results.append(Argument(result.name, result.type, alias_info=alias))
-    return FunctionSchema(schema.name, overload, given + written, [] if str(results[0].type) == "Tensor[]" else results)
+        written.append(Argument(name, result.written, kwarg_only=True, alias_info=alias))
+        results.append(Argument(result.name, result.written, alias_info=alias))
+    return FunctionSchema(schema.name, overload, given + written, [] if str(results[0].written) == "Tensor[]" else results)
 
 
 def in_place(schema):
     """The schema of the form in place of an operation; None where its first argument is no tensor."""
     base, first = schema.name.rpartition("::")[2], schema.arguments[0] if schema.arguments else None
-    if first is None or str(first.type) != "Tensor":
+    if first is None or str(first.written) != "Tensor":
         return None
     changed = AliasInfo(["a"], True)
     overload = _IN_PLACE.get(base, {}).get(schema.overload_name, schema.overload_name)

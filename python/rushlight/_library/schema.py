@@ -47,6 +47,13 @@ class Type:
             return "List[%s]" % self.getElementType().annotation()
         return {"Scalar": "number", **dict.fromkeys(("SymInt", "ScalarType", "Layout", "MemoryFormat"), "int")}.get(self.text, self.text)
 
+    def check(self):
+        """An error for words that are no type; classes of a program have a path."""
+        for word in re.findall(r"[A-Za-z_][\w.]*", self.text):
+            if word not in _KINDS and word not in _AS_INT and word not in ("Dict", "Storage", "QScheme") and "." not in word:
+                raise RuntimeError("unknown type specifier. Common valid schema types include Tensor, SymInt, int, float, bool, Scalar; for a full list, please see "
+                                   "https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/native/README.md#func : %s" % word)
+
     def isSubtypeOf(self, other):
         return self.text == str(other)
 
@@ -57,13 +64,43 @@ class Type:
         return hash(self.text)
 
 
+# Words that are numbers to a program
+_AS_INT = ("SymInt", "ScalarType", "Layout", "MemoryFormat", "DeviceIndex")
+_KINDS = {"Tensor": "TensorType", "int": "IntType", "SymInt": "SymIntType", "float": "FloatType", "bool": "BoolType", "str": "StringType", "Scalar": "NumberType",
+          "Device": "DeviceObjType", "Generator": "GeneratorType", "Stream": "StreamObjType", "Any": "AnyType", "complex": "ComplexType", "SymBool": "SymBoolType",
+          "NoneType": "NoneType"}
+
+
+def _type_of_program(text, real):
+    """The type of torch._C that a schema's type is to programs; real: numbers that stand for a dtype, a layout ... are told apart."""
+    from rushlight.jit import _graph
+    if text.endswith("?"):
+        return _graph.OptionalType(_type_of_program(text[:-1], real))
+    if text.endswith("]"):
+        return _graph.ListType(_type_of_program(text[:text.rindex("[")], real))
+    if text.startswith("Dict("):
+        return _graph.DictType(*(_type_of_program(part, real) for part in text[5:-1].split(", ", 1)))
+    if text.startswith("("):
+        return _graph.TupleType([_type_of_program(part, real) for part in text[1:-1].split(", ")])
+    kind = _KINDS.get(text) if real else _KINDS.get("int" if text in _AS_INT else text)
+    return getattr(_graph, kind)() if kind else _graph.ClassType(text)
+
+
 class Argument:
-    """One argument or result."""
+    """One argument or result; `written` is its type as the schema has it, `type` what that is to programs."""
 
     def __init__(self, name, type, default_value=None, has_default=False, kwarg_only=False, alias_info=None, N=None):
-        self.name, self.type, self.real_type = name, type, type
+        self.name, self.written = name, type
         self.default_value, self._has_default = default_value, has_default
         self.kwarg_only, self.alias_info, self.N = kwarg_only, alias_info, N
+
+    @property
+    def type(self):
+        return _type_of_program(self.written.text, False)
+
+    @property
+    def real_type(self):
+        return _type_of_program(self.written.text, True)
 
     def has_default_value(self):
         return self._has_default
@@ -82,7 +119,7 @@ class Argument:
             text += " " + self.name
         if self._has_default:
             value = self.default_value
-            alike = str(self.type).startswith("int[") and isinstance(value, list) and len(value) == self.N > 1 and all(v == value[0] for v in value)
+            alike = str(self.written).startswith("int[") and isinstance(value, list) and len(value) == self.N > 1 and all(v == value[0] for v in value)
             text += "=" + _default_text(value[0] if alike else value)
         return text
 
@@ -90,7 +127,7 @@ class Argument:
 
 
 def _typed(argument):
-    text = str(argument.type)
+    text = str(argument.written)
     if argument.alias_info is not None:
         alias = argument.alias_info
         mark = "|".join(sorted(alias.before_set)) + ("!" if alias.is_write else "")
@@ -297,7 +334,7 @@ def parse_schema(text):
         returns.append(Argument(label, kind, alias_info=alias, N=size))
     if reader.peek() is not None:
         raise RuntimeError("schema %r: unexpected %s at the end" % (text, reader.peek()))
-    if len(returns) == 1 and returns[0].alias_info and str(returns[0].type) == "Tensor[]" and not returns[0].is_write:
+    if len(returns) == 1 and returns[0].alias_info and str(returns[0].written) == "Tensor[]" and not returns[0].is_write:
         for argument in arguments:      # views of it come in a list
             if argument.alias_info and argument.alias_info.before_set == returns[0].alias_info.before_set:
                 argument.alias_info.after_set = frozenset("*")

@@ -78,7 +78,8 @@ class FakeTensor(torch.Tensor):
             parts.append("grad_fn=<%s>" % type(self.grad_fn).__name__)
         elif self.requires_grad:
             parts.append("requires_grad=True")
-        return "FakeTensor(..., %s)" % ", ".join(parts)
+        text = "FakeTensor(..., %s)" % ", ".join(parts)
+        return "Parameter(%s)" % text if isinstance(self, torch.nn.Parameter) else text
 
     def __deepcopy__(self, memo):
         if id(self) not in memo:

@@ -244,6 +244,11 @@ def _flops(name, shapes, values):
     if name in ("aten::mm", "aten::addmm"):
         a, b = shapes[-2:] if name == "aten::mm" else shapes[1:3]
         return 2 * a[0] * a[1] * b[1]
+    if name == "aten::linear":      # which is one operation here: no addmm inside of it is told of
+        return 2 * math.prod(shapes[0]) * (shapes[1][0] if len(shapes[1]) > 1 else 1)
+    if name == "aten::scaled_dot_product_attention":
+        query, key, value = shapes[:3]
+        return 2 * math.prod(query[:-1]) * key[-2] * (query[-1] + value[-1])
     if name in ("aten::bmm", "aten::baddbmm"):
         a, b = shapes[-2:] if name == "aten::bmm" else shapes[1:3]
         return 2 * a[0] * a[1] * a[2] * b[2]

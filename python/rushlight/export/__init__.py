@@ -26,6 +26,8 @@ functions_first(__name__, "unflatten")
 
 
 def __getattr__(name):
+    if name in ("decomp_utils", "dynamic_shapes", "exported_program", "graph_signature"):
+        return importlib.import_module(__name__ + "." + name)
     if name not in _HOMES:
         raise AttributeError(f"module 'torch.export' has no attribute '{name}'")
     home = importlib.import_module(__name__ + "." + _HOMES[name])

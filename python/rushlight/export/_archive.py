@@ -189,11 +189,11 @@ class _Writer:
         if isinstance(target, _ops.OpOverload):
             params = target._schema.arguments
             for p, x in zip(params, node.args):
-                inputs.append({"name": p.name, "arg": self.argument(x, str(p.type)), "kind": 1})
-            types = {p.name: str(p.type) for p in params}
+                inputs.append({"name": p.name, "arg": self.argument(x, str(p.written)), "kind": 1})
+            types = {p.name: str(p.written) for p in params}
             for name, x in node.kwargs.items():
                 inputs.append({"name": name, "arg": self.argument(x, types.get(name, "")), "kind": 2})
-            name, returns = "torch.ops." + str(target), [str(r.type) for r in target._schema.returns]
+            name, returns = "torch.ops." + str(target), [str(r.written) for r in target._schema.returns]
         elif getattr(target, "namespace", "") == "higher_order":
             inputs = [{"name": "", "arg": self.argument(x), "kind": 1} for x in node.args]
             name, returns = _HIGHER + target._name, None

@@ -327,20 +327,20 @@ class Node:
             if placeholder_names is not None:
                 kind = ": " + _type_repr(self.type) if self.type else ""
                 placeholder_names.append(str(self.target) + kind)
-            kind = "" if not self.type else ": " + _type_repr(self.type)
+            kind = " :" if not self.type else " : " + _type_repr(self.type)
             default = "" if not self.args else "(default=%s)" % (self.args[0],)
-            return "%%%s%s : [num_users=%d] = %s[target=%s]%s" % (self.name, kind, len(self.users), self.op, self.target,
+            return "%%%s%s [num_users=%d] = %s[target=%s]%s" % (self.name, kind, len(self.users), self.op, self.target,
                                                                  default)
         if self.op == "get_attr":
-            kind = ": " + _type_repr(self.type) if self.type is not None else ""
-            return "%%%s%s : [num_users=%d] = %s[target=%s]" % (self.name, kind, len(self.users), self.op,
+            kind = " : " + _type_repr(self.type) if self.type is not None else " :"
+            return "%%%s%s [num_users=%d] = %s[target=%s]" % (self.name, kind, len(self.users), self.op,
                                                                self._pretty_print_target(self.target))
         if self.op == "output":
             if self.type and maybe_return_typename:
                 maybe_return_typename[0] = " -> " + _type_repr(self.type)
             return "return %s" % (self.args[0],)
-        kind = ": " + _type_repr(self.type) if self.type is not None else ""
-        return "%%%s%s : [num_users=%d] = %s[target=%s](args = %s, kwargs = %s)" % (
+        kind = " : " + _type_repr(self.type) if self.type is not None else " :"
+        return "%%%s%s [num_users=%d] = %s[target=%s](args = %s, kwargs = %s)" % (
             self.name, kind, len(self.users), self.op, self._pretty_print_target(self.target), _format_arg(self.args),
             _format_arg(self.kwargs))
 

@@ -62,7 +62,7 @@ def get_signature_for_torch_op(op, return_schemas=False):
             label = "input" if argument.name == "self" else argument.name
             label = "from_" if label == "from" else label
             default = argument.default_value if argument.has_default_value() else inspect.Parameter.empty
-            parameters.append(inspect.Parameter(label, kind, default=default, annotation=_annotation(argument.type)))
+            parameters.append(inspect.Parameter(label, kind, default=default, annotation=_annotation(argument.written)))
         try:
             signatures.append(inspect.Signature(parameters))
             schemas.append(schema)

@@ -938,7 +938,7 @@ class Compiler:
 
     def text(self, name, unused=False):
         tree, a = self.source.tree, self.source.tree.args
-        for star in (a.vararg, a.kwarg):
+        for star in (a.vararg, a.kwarg, *(x for x, default in zip(a.kwonlyargs, a.kw_defaults) if default)):
             if star and not unused:
                 raise NotSupportedError(Range(self.source, star), "Compiled functions can't take variable number of arguments or use keyword-only arguments with defaults")
         args = [*a.posonlyargs, *a.args, *a.kwonlyargs]

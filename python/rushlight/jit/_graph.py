@@ -55,7 +55,8 @@ def _plain(name, form, annotation=None):
 NumberType = _plain("NumberType", "Scalar", "number")
 AnyType, IntType, FloatType, ComplexType, BoolType = map(_plain, ("AnyType", "IntType", "FloatType", "ComplexType", "BoolType"), ("Any", "int", "float", "complex", "bool"))
 StringType, NoneType, DeviceObjType, StreamObjType = map(_plain, ("StringType", "NoneType", "DeviceObjType", "StreamObjType"), ("str", "NoneType", "Device", "Stream"))
-PyObjectType, SymIntType, SymBoolType, GeneratorType = map(_plain, ("PyObjectType", "SymIntType", "SymBoolType", "GeneratorType"), ("PyObject", "SymInt", "SymBool", "Generator"))
+PyObjectType, SymBoolType, GeneratorType = map(_plain, ("PyObjectType", "SymBoolType", "GeneratorType"), ("PyObject", "SymBool", "Generator"))
+SymIntType = _plain("SymIntType", "SymInt", "int")
 FunctionType = _plain("FunctionType", "Function")
 
 

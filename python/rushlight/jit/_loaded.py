@@ -1,4 +1,5 @@
 """Modules whose code is a program of the library: what torch.jit.load gives, and torch.jit.script and trace make."""
+import ast
 import os
 import tempfile
 import textwrap
@@ -25,6 +26,38 @@ class ScriptMethod:
     @property
     def graph(self):
         return graph_of(self.owner, self.name, self.code)
+
+    @property
+    def schema(self):
+        return schema_of(self.code, getattr(self.owner._c, "type", None))
+
+
+def _written(annotation):
+    """A type in a program as schemas write it: int[] for List[int]."""
+    if annotation is None:
+        return "Tensor"
+    if not isinstance(annotation, ast.Subscript):
+        return {"None": "NoneType", "number": "Scalar"}.get(ast.unparse(annotation), ast.unparse(annotation))
+    kind = ast.unparse(annotation.value)
+    inner = [_written(x) for x in (annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice])]
+    return {"Optional": "%s?", "List": "%s[]", "Tuple": "(%s)"}.get(kind, kind + "(%s)") % ", ".join(inner)
+
+
+def schema_of(code, owner=None):
+    """The FunctionSchema of a program's function, of a method with the type of its owner."""
+    from rushlight._library.schema import Argument, FunctionSchema, Type
+    head = ast.parse(code).body[0]
+    given, arguments = [*head.args.args, *head.args.kwonlyargs], []
+    defaults = [None] * (len(head.args.args) - len(head.args.defaults)) + [*head.args.defaults, *head.args.kw_defaults]
+    for i, (argument, default) in enumerate(zip(given, defaults)):
+        kind = Type(owner if owner and i == 0 else _written(argument.annotation))
+        try:
+            value = None if default is None else ast.literal_eval(default)
+        except ValueError:      # a name, such as inf
+            value = ast.unparse(default)
+        arguments.append(Argument(argument.arg, kind, value, default is not None, i >= len(head.args.args)))
+    gives = head.returns is not None or any(isinstance(x, ast.Return) and x.value for x in ast.walk(head))
+    return FunctionSchema(head.name, "", arguments, [Argument("", Type(_written(head.returns) if gives else "NoneType"))])
 
 
 def graph_of(owner, name, code):

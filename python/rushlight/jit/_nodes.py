@@ -195,7 +195,7 @@ class Tracer:
                 x = False
             elif a.name == "device" and x is None and factory:
                 x = results[0].device
-            inputs.append((str(a.type), x, a.N))
+            inputs.append((str(a.written), x, a.N))
         inputs += [("Tensor", x, None) for x in given.values()]  # out=
         space = "" if "::" in base else "aten::"
         node = self.node_of(space + name.partition(".")[0], inputs, results, schema)
@@ -377,7 +377,7 @@ def _class_of(module):
 
 def _size(tracer, name, form, args, kwargs, results):
     schema = _schema("size.int" if name == "size" else name)
-    n = tracer.one("aten::" + name, [tracer.argument(str(a.type), x) for a, x in zip(schema.arguments, args)], IntType(), schema=schema)
+    n = tracer.one("aten::" + name, [tracer.argument(str(a.written), x) for a, x in zip(schema.arguments, args)], IntType(), schema=schema)
     tracer.give(results[0], tracer.one("prim::NumToTensor", [n], TensorType.create_from_tensor(results[0]), where=False))
 
 

@@ -446,6 +446,14 @@ class TracedFunction:
 
     inlined_graph = graph
 
+    @property
+    def schema(self):
+        return _loaded.schema_of(self.code)
+
+    @property
+    def qualified_name(self):
+        return self._path
+
     def save(self, f, **kwargs):
         from . import save
         save(self, f, **kwargs)

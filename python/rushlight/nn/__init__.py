@@ -11,7 +11,7 @@ from rushlight.nn import functional, init, utils
 from rushlight.nn.modules import *  # noqa: F403
 from rushlight.nn import modules
 
-_LAZY = ("attention", "common_types", "grad", "parallel", "quantized")
+_LAZY = ("attention", "common_types", "grad", "intrinsic", "parallel", "qat", "quantized")
 
 
 def factory_kwargs(kwargs):

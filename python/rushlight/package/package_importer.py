@@ -76,7 +76,7 @@ class PackageImporter(Importer):
 
     def file_structure(self, *, include="**", exclude=()):
         """The files as a Directory, which can be printed."""
-        return directory_of(os.path.basename(self.filename), self._records, include, exclude)
+        return directory_of(self.filename, self._records, include, exclude)
 
     def python_version(self):
         """The version of Python that made the package; None where it does not say."""

@@ -69,9 +69,15 @@ class _How:
         self.arguments.setdefault("encoding", "utf-8")
         self.restore = _get_restore_location(map_location)
 
-    def is_meta(self, location):
+    def place(self, location):
+        """Where map_location puts what was at `location`, as far as it says so without storages."""
         wanted = self.map_location
-        return location == "meta" or (isinstance(wanted, (str, torch.device)) and str(wanted) == "meta")
+        if isinstance(wanted, dict):
+            return wanted.get(location, location)
+        return str(wanted) if isinstance(wanted, (str, torch.device)) else location
+
+    def is_meta(self, location):
+        return "meta" in (location, str(self.map_location))
 
     def unpickle(self, data, persistent_load, name, offset=0):
         """(object, position after it) of the pickle that begins at offset."""
@@ -213,8 +219,11 @@ class _Storages:
             if known.nbytes() != nbytes:
                 raise RuntimeError("storage %s is declared with %d and with %d bytes" % (key, known.nbytes(), nbytes))
             return known if known.dtype == dtype else torch.storage.TypedStorage(wrap_storage=known._untyped_storage, dtype=dtype, _internal=True)
-        if how.is_meta(location):
+        fake = torch._guards.active_fake_mode() is not None
+        if fake or how.is_meta(location):
             untyped = torch.UntypedStorage(nbytes, device="meta")
+            if fake:
+                untyped._fake_device = how.place(location)
         else:
             if how.mmap and nbytes:
                 untyped = self.archive._map_storage("data/" + key, nbytes, _options["mmap"] == _mmap.MAP_SHARED)

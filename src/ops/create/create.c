@@ -503,7 +503,7 @@ static void polar_grad(rush_grads *s)
 
 static rush_op op_polar = {
     .schema = "polar(Tensor abs, Tensor angle) -> Tensor",
-    .doc = "Complex numbers from absolute values and angles.", .run = polar_run, .grad = polar_grad, .saves = "result",
+    .doc = "Complex numbers from absolute values and angles.", .run = polar_run, .grad = polar_grad, .saves = "result", .flags = RUSH_AUTOCAST_F32,
 };
 
 RUSH_FAMILY(create, &op_empty, &op_empty_strided, &op_empty_permuted, &op_zeros, &op_ones, &op_full, &op_scalar_tensor, &op_empty_like, &op_zeros_like, &op_ones_like,

@@ -176,10 +176,10 @@ static int channel_run(const rush_op *op, const rush_value *in, rush_value *out)
 static rush_op op_tensor = {
     .schema = "fake_quantize_per_tensor_affine(Tensor self, float scale, int zero_point, int quant_min, int quant_max) -> Tensor",
     .doc = "(clamp(round(self / scale) + zero_point, quant_min, quant_max) - zero_point) * scale; the gradient passes where nothing was clamped.",
-    .run = tensor_run};
+    .run = tensor_run, .flags = RUSH_AUTOCAST_F32};
 static rush_op op_qparams = {
     .schema = "fake_quantize_per_tensor_affine.tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, int quant_min, int quant_max) -> Tensor",
-    .doc = "The same by a scale and a zero point that are tensors of one element.", .run = qparams_run};
+    .doc = "The same by a scale and a zero point that are tensors of one element.", .run = qparams_run, .flags = RUSH_AUTOCAST_F32};
 static rush_op op_channel = {
     .schema = "fake_quantize_per_channel_affine(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int quant_max) -> Tensor",
     .doc = "fake_quantize_per_tensor_affine with a scale and a zero point for each index of dimension axis.", .run = channel_run};

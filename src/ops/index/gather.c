@@ -338,6 +338,7 @@ static rush_op op_scatter_value_reduce = {
 static int reduction(const char *name)
 {
     static const char *const names[] = {[SUM] = "sum", [PROD] = "prod", [MEAN] = "mean", [AMAX] = "amax", [AMIN] = "amin"};
+    if (!strcmp(name, "max") || !strcmp(name, "min")) return name[1] == 'a' ? AMAX : AMIN; /* as PyTorch reads them */
     int k = SUM;
     while (k < UNKNOWN && strcmp(names[k], name)) ++k;
     return k;

@@ -96,7 +96,7 @@ static void index_select_cpu(const rush_op *op, const rush_value *in, rush_value
     }
     if (n && rush_k_index->outside(index, n, 0, have) >= 0) {
         int64_t at = rush_k_index->outside(index, n, 0, have);
-        if (self->ndim > 1) rush_fail(RUSH_RUNTIME_ERROR, "INDICES element is out of DATA bounds, id=%lld axis_dim=%lld: index[%lld] of dimension %d", (long long)index[at], (long long)have, (long long)at, dim);
+        if (dim == 1) rush_fail(RUSH_RUNTIME_ERROR, "INDICES element is out of DATA bounds, id=%lld axis_dim=%lld: index[%lld] of dimension %d", (long long)index[at], (long long)have, (long long)at, dim);
         else rush_fail(RUSH_INDEX_ERROR, "index out of range in self: index[%lld] is %lld, dimension %d has size %lld", (long long)at, (long long)index[at], dim, (long long)have);
         return;
     }
@@ -185,7 +185,8 @@ static void index_add_cpu(const rush_op *op, const rush_value *in, rush_value *o
     rush_tensor *to = out[0].t, *source = in[3].t, *plain = plain_target(to, SELF);
     int dim = rush_dim_wrap(I_(in[1]), to->ndim);
     const rush_tensor *numbers = rush_index_numbers(in[2].t);
-    if (!plain || !numbers || source->numel == 0 || rush_index_within(numbers, 0, to->ndim ? to->size[dim] : 1, RUSH_RUNTIME_ERROR, dim)) return;
+    rush_error_kind kind = to->ndim > 1 && (dim == 0 || dim == to->ndim - 1) ? RUSH_RUNTIME_ERROR : RUSH_INDEX_ERROR; /* PyTorch has a loop for each */
+    if (!plain || !numbers || source->numel == 0 || rush_index_within(numbers, 0, to->ndim ? to->size[dim] : 1, kind, dim)) return;
     if (source->flags & (RUSH_T_CONJ | RUSH_T_NEG) || rush_overlap(to, source)) {
         rush_tensor *copy = rush_tensor_new(source->dtype, source->device, source->ndim, source->size);
         if (!copy || rush_copy_into(copy, source)) return;

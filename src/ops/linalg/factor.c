@@ -100,7 +100,7 @@ static void cholesky_grad(rush_grads *s)
 static rush_op op_linalg_cholesky_ex = {
     .schema = "linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)",
     .doc = "Cholesky factor of Hermitian positive-definite matrices (*, n, n); info is 0 or the order of the minor that is not positive.",
-    .shape = cholesky_shape, .cpu = cholesky_cpu, .grad = cholesky_grad, .saves = "result",
+    .shape = cholesky_shape, .cpu = cholesky_cpu, .grad = cholesky_grad, .saves = "result", .flags = RUSH_AUTOCAST_F32,
 };
 
 /* The first matrix of a batch whose info is not 0: its number, or -1. */
@@ -160,12 +160,12 @@ static int cholesky_run(const rush_op *op, const rush_value *in, rush_value *out
 static rush_op op_linalg_cholesky = {
     .schema = "linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor",
     .doc = "Cholesky factor L (or its conjugate transpose) of Hermitian positive-definite matrices; LinAlgError when they are not.",
-    .run = cholesky_run,
+    .run = cholesky_run, .flags = RUSH_AUTOCAST_F32,
 };
 static rush_op op_cholesky = {
     .schema = "cholesky(Tensor self, bool upper=False) -> Tensor", .method = RUSH_METHOD, .node = "CholeskyBackward0",
     .doc = "The older name of linalg_cholesky.",
-    .run = cholesky_run, .flags = RUSH_OUT_CASTS | RUSH_WHOLE,
+    .run = cholesky_run, .flags = RUSH_OUT_CASTS | RUSH_WHOLE | RUSH_AUTOCAST_F32,
 };
 
 /* ---- LU ---- */
@@ -255,7 +255,7 @@ static int lu_with_info_run(const rush_op *op, const rush_value *in, rush_value 
 static rush_op op__lu_with_info = {
     .schema = "_lu_with_info(Tensor self, bool pivot=True, bool check_errors=True) -> (Tensor LU, Tensor pivots, Tensor info)",
     .doc = "What torch.lu is made of.",
-    .run = lu_with_info_run,
+    .run = lu_with_info_run, .flags = RUSH_AUTOCAST_F32,
 };
 
 /* Row exchanges to a permutation matrix. */
@@ -363,7 +363,7 @@ static void geqrf_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 static rush_op op_geqrf = {
     .schema = "geqrf(Tensor self) -> (Tensor a, Tensor tau)", .method = RUSH_METHOD,
     .doc = "QR factorisation as Householder reflectors below the diagonal, and their factors tau.",
-    .shape = geqrf_shape, .cpu = geqrf_cpu, .flags = RUSH_OUT_CASTS,
+    .shape = geqrf_shape, .cpu = geqrf_cpu, .flags = RUSH_OUT_CASTS | RUSH_AUTOCAST_F32,
 };
 
 static int qr_shape(const rush_op *op, const rush_value *in, rush_value *out)
@@ -466,7 +466,7 @@ static void qr_grad(rush_grads *s)
 static rush_op op_linalg_qr = {
     .schema = "linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)",
     .doc = "QR factorisation of matrices (*, m, n); mode is reduced, complete or r.",
-    .shape = qr_shape, .cpu = qr_cpu, .grad = qr_grad, .saves = "A, result0, result1",
+    .shape = qr_shape, .cpu = qr_cpu, .grad = qr_grad, .saves = "A, result0, result1", .flags = RUSH_AUTOCAST_F32,
 };
 
 static int qr_old_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -477,7 +477,7 @@ static int qr_old_run(const rush_op *op, const rush_value *in, rush_value *out)
 static rush_op op_qr = {
     .schema = "qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)", .method = RUSH_METHOD,
     .doc = "The older name of linalg_qr.",
-    .run = qr_old_run,
+    .run = qr_old_run, .flags = RUSH_AUTOCAST_F32,
 };
 
 /* Q of Householder reflectors, one product each; by operations, so that its derivative needs no formula. */
@@ -512,12 +512,12 @@ static int householder_run(const rush_op *op, const rush_value *in, rush_value *
 static rush_op op_linalg_householder_product = {
     .schema = "linalg_householder_product(Tensor input, Tensor tau) -> Tensor",
     .doc = "The first n columns of the product of Householder reflectors, as geqrf gives them.",
-    .run = householder_run, .flags = RUSH_OUT_CASTS | RUSH_WHOLE,
+    .run = householder_run, .flags = RUSH_OUT_CASTS | RUSH_WHOLE | RUSH_AUTOCAST_F32,
 };
 static rush_op op_orgqr = {
     .schema = "orgqr(Tensor self, Tensor input2) -> Tensor", .method = RUSH_METHOD,
     .doc = "The older name of linalg_householder_product.",
-    .run = householder_run, .flags = RUSH_OUT_CASTS,
+    .run = householder_run, .flags = RUSH_OUT_CASTS | RUSH_AUTOCAST_F32,
 };
 
 static int ormqr_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -544,7 +544,7 @@ static rush_op op_ormqr = {
     .schema = "ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor",
     .method = RUSH_METHOD, .node = "OrmqrBackward0",
     .doc = "input3 times the Q of geqrf's reflectors (self, input2), from the left or right, or times its conjugate transpose.",
-    .run = ormqr_run, .flags = RUSH_WHOLE,
+    .run = ormqr_run, .flags = RUSH_WHOLE | RUSH_AUTOCAST_F32,
 };
 
 /* ---- LDL ---- */

@@ -104,7 +104,7 @@ static int pinverse_run(const rush_op *op, const rush_value *in, rush_value *out
 
 static rush_op op_pinverse = {
     .schema = "pinverse(Tensor self, float rcond=1e-15) -> Tensor", .method = RUSH_METHOD,
-    .doc = "The older form of linalg_pinv.", .run = pinverse_run,
+    .doc = "The older form of linalg_pinv.", .run = pinverse_run, .flags = RUSH_AUTOCAST_F32,
 };
 
 static int rank_of(const rush_value *in, rush_value atol, rush_value rtol, bool hermitian, rush_value *out)
@@ -125,19 +125,19 @@ static int rank_tol_run(const rush_op *op, const rush_value *in, rush_value *out
 #define RANK_DOC "How many singular values are above max(atol, rtol * largest)."
 static rush_op op_linalg_matrix_rank_atol_rtol_tensor = {
     .schema = "linalg_matrix_rank.atol_rtol_tensor(Tensor input, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor",
-    .doc = RANK_DOC, .run = rank_run, .flags = RUSH_NO_GRAD | RUSH_OUT_CASTS,
+    .doc = RANK_DOC, .run = rank_run, .flags = RUSH_NO_GRAD | RUSH_OUT_CASTS | RUSH_AUTOCAST_F32,
 };
 static rush_op op_linalg_matrix_rank_atol_rtol_float = {
     .schema = "linalg_matrix_rank.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor",
-    .doc = RANK_DOC, .run = rank_run, .flags = RUSH_NO_GRAD | RUSH_OUT_CASTS,
+    .doc = RANK_DOC, .run = rank_run, .flags = RUSH_NO_GRAD | RUSH_OUT_CASTS | RUSH_AUTOCAST_F32,
 };
 static rush_op op_linalg_matrix_rank = {
     .schema = "linalg_matrix_rank(Tensor self, float tol, bool hermitian=False) -> Tensor",
-    .doc = RANK_DOC, .run = rank_tol_run, .flags = RUSH_NO_GRAD | RUSH_OUT_CASTS,
+    .doc = RANK_DOC, .run = rank_tol_run, .flags = RUSH_NO_GRAD | RUSH_OUT_CASTS | RUSH_AUTOCAST_F32,
 };
 static rush_op op_linalg_matrix_rank_tol_tensor = {
     .schema = "linalg_matrix_rank.tol_tensor(Tensor input, Tensor tol, bool hermitian=False) -> Tensor",
-    .doc = RANK_DOC, .run = rank_tol_run, .flags = RUSH_NO_GRAD | RUSH_OUT_CASTS,
+    .doc = RANK_DOC, .run = rank_tol_run, .flags = RUSH_NO_GRAD | RUSH_OUT_CASTS | RUSH_AUTOCAST_F32,
 };
 
 /* ---- norms ---- */
@@ -245,8 +245,8 @@ static rush_tensor *condition(rush_tensor *a, rush_value p)
 
 static int cond_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, condition(in[0].t, in[1])); }
 
-static rush_op op_linalg_cond = {.schema = "linalg_cond(Tensor self, Scalar? p=None) -> Tensor", .doc = "Condition numbers of matrices.", .run = cond_run, .flags = RUSH_OUT_CASTS};
-static rush_op op_linalg_cond_str = {.schema = "linalg_cond.p_str(Tensor self, str p) -> Tensor", .doc = "Condition numbers by a named norm.", .run = cond_run, .flags = RUSH_OUT_CASTS};
+static rush_op op_linalg_cond = {.schema = "linalg_cond(Tensor self, Scalar? p=None) -> Tensor", .doc = "Condition numbers of matrices.", .run = cond_run, .flags = RUSH_OUT_CASTS | RUSH_AUTOCAST_F32};
+static rush_op op_linalg_cond_str = {.schema = "linalg_cond.p_str(Tensor self, str p) -> Tensor", .doc = "Condition numbers by a named norm.", .run = cond_run, .flags = RUSH_OUT_CASTS | RUSH_AUTOCAST_F32};
 
 /* ---- tensors as operators ---- */
 
@@ -274,7 +274,7 @@ static int tensorinv_run(const rush_op *op, const rush_value *in, rush_value *ou
 
 static rush_op op_linalg_tensorinv = {
     .schema = "linalg_tensorinv(Tensor self, int ind=2) -> Tensor",
-    .doc = "Inverse of a tensor as an operator from its last dims to its first `ind`.", .run = tensorinv_run, .flags = RUSH_OUT_CASTS,
+    .doc = "Inverse of a tensor as an operator from its last dims to its first `ind`.", .run = tensorinv_run, .flags = RUSH_OUT_CASTS | RUSH_AUTOCAST_F32,
 };
 
 static int tensorsolve_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -306,7 +306,7 @@ static int tensorsolve_run(const rush_op *op, const rush_value *in, rush_value *
 
 static rush_op op_linalg_tensorsolve = {
     .schema = "linalg_tensorsolve(Tensor self, Tensor other, int[]? dims=None) -> Tensor",
-    .doc = "X with tensordot(self, X) = other.", .run = tensorsolve_run, .flags = RUSH_OUT_CASTS,
+    .doc = "X with tensordot(self, X) = other.", .run = tensorsolve_run, .flags = RUSH_OUT_CASTS | RUSH_AUTOCAST_F32,
 };
 
 /* ---- exponential: Pade approximant of order 13 with scaling and squaring (Higham, 2005) ---- */
@@ -344,8 +344,8 @@ static int matrix_exp_run(const rush_op *op, const rush_value *in, rush_value *o
     return rush_result(out, r);
 }
 
-static rush_op op_linalg_matrix_exp = {.schema = "linalg_matrix_exp(Tensor self) -> Tensor", .node = "LinalgMatrixExpBackward0", .doc = "Matrix exponential of square matrices.", .run = matrix_exp_run, .flags = RUSH_WHOLE};
-static rush_op op_matrix_exp = {.schema = "matrix_exp(Tensor self) -> Tensor", .method = RUSH_METHOD, .node = "LinalgMatrixExpBackward0", .doc = "linalg_matrix_exp.", .run = matrix_exp_run};
+static rush_op op_linalg_matrix_exp = {.schema = "linalg_matrix_exp(Tensor self) -> Tensor", .node = "LinalgMatrixExpBackward0", .doc = "Matrix exponential of square matrices.", .run = matrix_exp_run, .flags = RUSH_WHOLE | RUSH_AUTOCAST_WIDEST};
+static rush_op op_matrix_exp = {.schema = "matrix_exp(Tensor self) -> Tensor", .method = RUSH_METHOD, .node = "LinalgMatrixExpBackward0", .doc = "linalg_matrix_exp.", .run = matrix_exp_run, .flags = RUSH_AUTOCAST_WIDEST};
 
 RUSH_FAMILY(matrix, &op_linalg_pinv_atol_rtol_float, &op_linalg_pinv_atol_rtol_tensor, &op_linalg_pinv, &op_linalg_pinv_rcond_tensor, &op_pinverse,
             &op_linalg_matrix_rank_atol_rtol_float, &op_linalg_matrix_rank_atol_rtol_tensor, &op_linalg_matrix_rank,

@@ -114,7 +114,7 @@ static rush_op op_triangular_solve = {
     .schema = "triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> (Tensor solution, Tensor cloned_coefficient)",
     .method = RUSH_METHOD, .node = "TriangularSolveBackward0",
     .doc = "The older form of linalg_solve_triangular.",
-    .run = triangular_old_run, .flags = RUSH_WHOLE,
+    .run = triangular_old_run, .flags = RUSH_WHOLE | RUSH_AUTOCAST_F32,
 };
 
 /* ---- systems by LU ---- */
@@ -192,7 +192,7 @@ static int lu_solve_old_run(const rush_op *op, const rush_value *in, rush_value 
 static rush_op op_lu_solve = {
     .schema = "lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor", .method = RUSH_METHOD,
     .doc = "The older form of linalg_lu_solve.",
-    .run = lu_solve_old_run,
+    .run = lu_solve_old_run, .flags = RUSH_AUTOCAST_F32,
 };
 
 /* NumPy's rule: B is a vector when it is 1-d or has the batch of A without the last size. */
@@ -254,7 +254,7 @@ static int solve_run(const rush_op *op, const rush_value *in, rush_value *out)
 static rush_op op_linalg_solve = {
     .schema = "linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor", .node = "LinalgSolveExBackward0",
     .doc = "X with A X = B (or X A = B) for square A (*, n, n), by LU; LinAlgError when A is singular.",
-    .run = solve_run,
+    .run = solve_run, .flags = RUSH_AUTOCAST_F32,
 };
 
 static int inv_ex_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -273,7 +273,7 @@ static int inv_ex_run(const rush_op *op, const rush_value *in, rush_value *out)
 static rush_op op_linalg_inv_ex = {
     .schema = "linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)", .node = "LinalgInvExBackward0",
     .doc = "Inverses of square matrices, and LAPACK's info of each.",
-    .run = inv_ex_run, .flags = RUSH_WHOLE,
+    .run = inv_ex_run, .flags = RUSH_WHOLE | RUSH_AUTOCAST_F32,
 };
 
 static int inv_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -286,8 +286,8 @@ static int inv_run(const rush_op *op, const rush_value *in, rush_value *out)
 
 static int inverse_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, T("linalg_inv", in[0])); }
 
-static rush_op op_linalg_inv = {.schema = "linalg_inv(Tensor A) -> Tensor", .node = "LinalgInvExBackward0", .doc = "Inverses of square matrices; LinAlgError when singular.", .run = inv_run};
-static rush_op op_inverse = {.schema = "inverse(Tensor self) -> Tensor", .method = RUSH_METHOD, .doc = "linalg_inv.", .run = inverse_run};
+static rush_op op_linalg_inv = {.schema = "linalg_inv(Tensor A) -> Tensor", .node = "LinalgInvExBackward0", .doc = "Inverses of square matrices; LinAlgError when singular.", .run = inv_run, .flags = RUSH_AUTOCAST_F32};
+static rush_op op_inverse = {.schema = "inverse(Tensor self) -> Tensor", .method = RUSH_METHOD, .doc = "linalg_inv.", .run = inverse_run, .flags = RUSH_AUTOCAST_F32};
 
 /* ---- by Cholesky ---- */
 
@@ -327,7 +327,7 @@ static void cholesky_inverse_grad(rush_grads *s)
 static rush_op op_cholesky_solve = {
     .schema = "cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor", .method = RUSH_METHOD,
     .doc = "X with A X = self, A = L L^H given by its Cholesky factor input2.",
-    .run = cholesky_solve_run, .grad = cholesky_solve_grad, .saves = "input2, result", .flags = RUSH_OUT_CASTS,
+    .run = cholesky_solve_run, .grad = cholesky_solve_grad, .saves = "input2, result", .flags = RUSH_OUT_CASTS | RUSH_AUTOCAST_F32,
 };
 
 static int cholesky_inverse_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -344,7 +344,7 @@ static int cholesky_inverse_run(const rush_op *op, const rush_value *in, rush_va
 static rush_op op_cholesky_inverse = {
     .schema = "cholesky_inverse(Tensor self, bool upper=False) -> Tensor", .method = RUSH_METHOD,
     .doc = "The inverse of A = L L^H from its Cholesky factor.",
-    .run = cholesky_inverse_run, .grad = cholesky_inverse_grad, .saves = "self, result", .flags = RUSH_OUT_CASTS,
+    .run = cholesky_inverse_run, .grad = cholesky_inverse_grad, .saves = "self, result", .flags = RUSH_OUT_CASTS | RUSH_AUTOCAST_F32,
 };
 
 /* ---- determinants ---- */
@@ -623,7 +623,7 @@ static void lstsq_grad(rush_grads *s)
 static rush_op op_linalg_lstsq = {
     .schema = "linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)",
     .doc = "Least squares: X that makes self X - b smallest, of minimal norm; by singular values.",
-    .shape = lstsq_shape, .cpu = lstsq_cpu, .grad = lstsq_grad, .saves = "self, b, result0", .flags = RUSH_OUT_CASTS | RUSH_LAST_PLAIN,
+    .shape = lstsq_shape, .cpu = lstsq_cpu, .grad = lstsq_grad, .saves = "self, b, result0", .flags = RUSH_OUT_CASTS | RUSH_LAST_PLAIN | RUSH_AUTOCAST_F32,
 };
 
 RUSH_FAMILY(solve, &op_linalg_solve_triangular, &op_triangular_solve, &op_linalg_lu_solve, &op_lu_solve, &op__linalg_solve_ex, &op_linalg_solve_ex,

@@ -83,7 +83,7 @@ static int eigh_run(const rush_op *op, const rush_value *in, rush_value *out) { 
 static rush_op op_linalg_eigh = {
     .schema = "linalg_eigh(Tensor self, str UPLO='L') -> (Tensor eigenvalues, Tensor eigenvectors)",
     .doc = "Eigenvalues, ascending, and vectors of Hermitian matrices.",
-    .run = eigh_run,
+    .run = eigh_run, .flags = RUSH_AUTOCAST_F32,
 };
 
 static int eigvalsh_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -96,7 +96,7 @@ static int eigvalsh_run(const rush_op *op, const rush_value *in, rush_value *out
 static rush_op op_linalg_eigvalsh = {
     .schema = "linalg_eigvalsh(Tensor self, str UPLO='L') -> Tensor",
     .doc = "Eigenvalues, ascending, of Hermitian matrices.",
-    .run = eigvalsh_run,
+    .run = eigvalsh_run, .flags = RUSH_AUTOCAST_F32,
 };
 
 /* ---- general eigenvalues ---- */
@@ -147,7 +147,7 @@ static void eig_grad(rush_grads *s)
 static rush_op op_linalg_eig = {
     .schema = "linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)",
     .doc = "Complex eigenvalues and right vectors of square matrices, in no particular order.",
-    .shape = eig_shape, .cpu = eig_cpu, .grad = eig_grad, .saves = "result0, result1", .flags = RUSH_OUT_CASTS,
+    .shape = eig_shape, .cpu = eig_cpu, .grad = eig_grad, .saves = "result0, result1", .flags = RUSH_OUT_CASTS | RUSH_AUTOCAST_F32,
 };
 
 static int eigvals_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -159,7 +159,7 @@ static int eigvals_run(const rush_op *op, const rush_value *in, rush_value *out)
 static rush_op op_linalg_eigvals = {
     .schema = "linalg_eigvals(Tensor self) -> Tensor",
     .doc = "Complex eigenvalues of square matrices.",
-    .run = eigvals_run, .flags = RUSH_OUT_CASTS,
+    .run = eigvals_run, .flags = RUSH_OUT_CASTS | RUSH_AUTOCAST_F32,
 };
 
 /* ---- singular values ---- */
@@ -265,7 +265,7 @@ static int linalg_svd_run(const rush_op *op, const rush_value *in, rush_value *o
 static rush_op op_linalg_svd = {
     .schema = "linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)",
     .doc = "Singular value decomposition A = U diag(S) Vh.",
-    .run = linalg_svd_run,
+    .run = linalg_svd_run, .flags = RUSH_AUTOCAST_F32,
 };
 
 static int svd_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -290,7 +290,7 @@ static int svd_run(const rush_op *op, const rush_value *in, rush_value *out)
 static rush_op op_svd = {
     .schema = "svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)", .method = RUSH_METHOD,
     .doc = "The older form of linalg_svd: V itself instead of its conjugate transpose.",
-    .run = svd_run,
+    .run = svd_run, .flags = RUSH_AUTOCAST_F32,
 };
 
 static int svdvals_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -303,7 +303,7 @@ static int svdvals_run(const rush_op *op, const rush_value *in, rush_value *out)
 static rush_op op_linalg_svdvals = {
     .schema = "linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor",
     .doc = "Singular values, descending.",
-    .run = svdvals_run,
+    .run = svdvals_run, .flags = RUSH_AUTOCAST_F32,
 };
 
 RUSH_FAMILY(spectral, &op__linalg_eigh, &op_linalg_eigh, &op_linalg_eigvalsh, &op_linalg_eig, &op_linalg_eigvals, &op__linalg_svd, &op_linalg_svd,

@@ -42,6 +42,7 @@ static int nll_check(const rush_tensor *x, const rush_tensor *t, const rush_tens
 {
     RUSH_CHECK(rush_dtype_is_float(x->dtype), RUSH_NOT_IMPLEMENTED, "nll_loss is not implemented for %s", rush_dtype_name(x->dtype));
     RUSH_CHECK(t->dtype == RUSH_I64 || t->dtype == RUSH_U8, RUSH_RUNTIME_ERROR, "expected target dtype to be Long or Byte, but got %s", rush_dtype_word(t->dtype));
+    RUSH_CHECK(x->ndim > 2 || t->ndim <= 1, RUSH_RUNTIME_ERROR, "0D or 1D target tensor expected, multi-target not supported");
     bool fits = x->ndim == 1 ? t->ndim <= 1 && t->numel == 1 : x->ndim - 1 == t->ndim && x->size[0] == t->size[0];
     for (int d = 2; fits && d < x->ndim; ++d) fits = x->size[d] == t->size[d - 1];
     RUSH_CHECK(fits, RUSH_RUNTIME_ERROR, "size mismatch (got input: %s, target: %s)", rush_shape_of(x), rush_shape_of(t));
@@ -200,16 +201,17 @@ static int nll2d_run(const rush_op *op, const rush_value *in, rush_value *out)
 static int nll_nd_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *t = in[1].t;
-    RUSH_CHECK(x->ndim >= 1 && t->ndim >= x->ndim - 1 && (x->ndim == 1 || t->ndim == x->ndim - 1), RUSH_VALUE_ERROR, "Expected 1 or more dimensions (got %d)", x->ndim);
-    RUSH_CHECK(x->ndim == 1 || x->size[0] == t->size[0], RUSH_VALUE_ERROR, "Expected input batch_size (%lld) to match target batch_size (%lld).",
-               (long long)x->size[0], (long long)t->size[0]);
+    RUSH_CHECK(x->ndim >= 1, RUSH_VALUE_ERROR, "Expected 1 or more dimensions (got 0)");
+    RUSH_CHECK(x->ndim > 1 || t->ndim != 1 || t->size[0] == 1, RUSH_VALUE_ERROR, "For 1D input, 1D target must have size 1, but got target size: %lld", (long long)t->size[0]);
+    RUSH_CHECK(x->ndim == 1 || (t->ndim && x->size[0] == t->size[0]), RUSH_VALUE_ERROR, "Expected input batch_size (%lld) to match target batch_size (%lld).",
+               (long long)x->size[0], t->ndim ? (long long)t->size[0] : 0LL);
     if (x->ndim <= 2) return nll_run(op, in, out);
     if (x->ndim == 4) return nll2d_run(op, in, out);
     /* (N, C, d1, ...) as (N, C, 1, all) */
-    for (int d = 2; d < x->ndim; ++d)
-        RUSH_CHECK(x->size[d] == t->size[d - 1], RUSH_RUNTIME_ERROR, "Expected target size %s to match input size %s", rush_shape_of(t), rush_shape_of(x));
-    int64_t n = x->size[0], c = x->size[1], rest = 1;
-    for (int d = 2; d < x->ndim; ++d) rest *= x->size[d];
+    int64_t n = x->size[0], c = x->size[1], rest = 1, wanted[RUSH_MAXDIM] = {n};
+    for (int d = 2; d < x->ndim; ++d) rest *= wanted[d - 1] = x->size[d];
+    RUSH_CHECK(t->ndim == x->ndim - 1 && !memcmp(t->size, wanted, sizeof *wanted * (size_t)t->ndim), RUSH_RUNTIME_ERROR, "Expected target size %s, got %s",
+               rush_shape_text(x->ndim - 1, wanted), rush_shape_of(t));
     rush_value args[] = {V(T("reshape", V(x), INTS(n, c, 1, rest))), V(T("reshape", V(t), INTS(n, 1, rest))), in[2], in[3], in[4]};
     rush_value got[RUSH_MAXOUT];
     if (rush_failed() || nll2d_run(op, args, got)) return -1;

@@ -614,10 +614,10 @@ static int quantile_run(const rush_op *op, const rush_value *in, rush_value *out
 static int nanquantile_run(const rush_op *op, const rush_value *in, rush_value *out) { return quantile(in, out, true); }
 
 #define QUANTILE_ARGS "int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor"
-static rush_op op_quantile = {.schema = "quantile(Tensor self, Tensor q, " QUANTILE_ARGS, .method = RUSH_METHOD, .doc = "Quantiles q along dim, or of all elements.", .run = quantile_run};
-static rush_op op_quantile_scalar = {.schema = "quantile.scalar(Tensor self, float q, " QUANTILE_ARGS, .doc = "The quantile q along dim.", .run = quantile_run};
-static rush_op op_nanquantile = {.schema = "nanquantile(Tensor self, Tensor q, " QUANTILE_ARGS, .method = RUSH_METHOD, .doc = "Quantiles of what is not NaN.", .run = nanquantile_run};
-static rush_op op_nanquantile_scalar = {.schema = "nanquantile.scalar(Tensor self, float q, " QUANTILE_ARGS, .doc = "The quantile of what is not NaN.", .run = nanquantile_run};
+static rush_op op_quantile = {.schema = "quantile(Tensor self, Tensor q, " QUANTILE_ARGS, .method = RUSH_METHOD, .doc = "Quantiles q along dim, or of all elements.", .run = quantile_run, .flags = RUSH_AUTOCAST_F32};
+static rush_op op_quantile_scalar = {.schema = "quantile.scalar(Tensor self, float q, " QUANTILE_ARGS, .doc = "The quantile q along dim.", .run = quantile_run, .flags = RUSH_AUTOCAST_F32};
+static rush_op op_nanquantile = {.schema = "nanquantile(Tensor self, Tensor q, " QUANTILE_ARGS, .method = RUSH_METHOD, .doc = "Quantiles of what is not NaN.", .run = nanquantile_run, .flags = RUSH_AUTOCAST_F32};
+static rush_op op_nanquantile_scalar = {.schema = "nanquantile.scalar(Tensor self, float q, " QUANTILE_ARGS, .doc = "The quantile of what is not NaN.", .run = nanquantile_run, .flags = RUSH_AUTOCAST_F32};
 
 RUSH_FAMILY(sort, &op_sort, &op_sort_stable, &op_argsort, &op_argsort_stable, &op_msort, &op_topk, &op_kthvalue, &op_median_dim, &op_median, &op_nanmedian_dim,
             &op_nanmedian, &op_mode, &op_quantile, &op_quantile_scalar, &op_nanquantile, &op_nanquantile_scalar)

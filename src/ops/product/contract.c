@@ -401,7 +401,7 @@ static int bilinear_run(const rush_op *op, const rush_value *in, rush_value *out
 
 static rush_op op_bilinear = {
     .schema = "bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor",
-    .doc = "y[..., o] = input1[..., i] weight[o, i, j] input2[..., j] + bias[o], summed over i and j.", .run = bilinear_run,
+    .doc = "y[..., o] = input1[..., i] weight[o, i, j] input2[..., j] + bias[o], summed over i and j.", .run = bilinear_run, .flags = RUSH_AUTOCAST_WIDEST,
 };
 
 static int trilinear_run(const rush_op *op, const rush_value *in, rush_value *out)

@@ -221,26 +221,42 @@ static rush_op op_concatenate = {
 
 /* ---- stack ---- */
 
+/* Strides of a result of `size` that keeps the channels of `like` last: the new dimension lies before the one that it is in front of. */
+static void stacked_strides(const rush_tensor *like, int dim, const int64_t *size, int64_t *stride)
+{
+    int order[RUSH_MAXDIM], n = 0;
+    for (int k = 0; k < like->ndim; ++k) {
+        int at = k == 0 ? 0 : k == like->ndim - 1 ? 1 : k + 1; /* N, D, H, W, C in memory */
+        if (at == dim) order[n++] = dim;
+        order[n++] = at + (at >= dim);
+    }
+    for (int64_t step = 1; n-- > 0; step *= size[order[n]]) stride[order[n]] = step;
+}
+
 static int stack_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(COUNT_ > 0, RUSH_RUNTIME_ERROR, "stack expects a non-empty TensorList");
     const rush_tensor *first = LIST[0];
-    int64_t size[RUSH_MAXDIM];
+    int64_t size[RUSH_MAXDIM], stride[RUSH_MAXDIM];
     bool same = true;
     int dim = rush_dim_wrap(I_(in[1]), first->ndim + 1);
+    rush_memory_format format = rush_format_of(first);
     if (dim < 0) return -1;
     RUSH_CHECK(first->ndim < RUSH_MAXDIM, RUSH_NOT_IMPLEMENTED, "tensors have at most %d dimensions", RUSH_MAXDIM);
     for (int64_t k = 1; k < COUNT_; ++k) {
         RUSH_CHECK(rush_same_sizes(LIST[k], first), RUSH_RUNTIME_ERROR, "stack expects each tensor to be equal size, but got %s at entry 0 and %s at entry %lld",
                    rush_shape_of(first), rush_shape_of(LIST[k]), (long long)k);
         same &= LIST[k]->dtype == first->dtype;
+        if (rush_format_of(LIST[k]) != format) format = RUSH_CONTIGUOUS;
     }
     rush_dtype d = first->dtype;
     if (!same && promoted(in, &d)) return -1;
     for (int k = 0; k < dim; ++k) size[k] = first->size[k];
     size[dim] = COUNT_;
     for (int k = dim; k < first->ndim; ++k) size[k + 1] = first->size[k];
-    return rush_out_t(out, 0, first, d, first->ndim + 1, size) ? 0 : -1;
+    if (format == RUSH_CONTIGUOUS || dim == first->ndim) return rush_out_t(out, 0, first, d, first->ndim + 1, size) ? 0 : -1;
+    stacked_strides(first, dim, size, stride);
+    return rush_out_strided(out, 0, d, first->device, first->ndim + 1, size, stride) ? 0 : -1;
 }
 
 static void stack_cpu(const rush_op *op, const rush_value *in, rush_value *out)

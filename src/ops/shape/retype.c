@@ -187,7 +187,7 @@ static void view_as_complex_grad(rush_grads *s)
 static rush_op op_view_as_complex = {
     .schema = "view_as_complex(Tensor(a) self) -> Tensor(a)",
     .doc = "Pairs of real numbers in the last dimension as complex ones. A view.",
-    .shape = view_as_complex_shape, .grad = view_as_complex_grad, .flags = RUSH_VIEW,
+    .shape = view_as_complex_shape, .grad = view_as_complex_grad, .flags = RUSH_VIEW | RUSH_AUTOCAST_F32,
 };
 
 /* One half of complex numbers; a lazily conjugated tensor gives a lazily negated imaginary part. */

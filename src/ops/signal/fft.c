@@ -599,13 +599,13 @@ static int many_dims(enum kind kind, const rush_value *in, rush_value *out) { re
     static int name##n_run(const rush_op *op, const rush_value *in, rush_value *out) { return many_dims(KIND, in, out); }        \
     static rush_op op_fft_##name = {                                                                          \
         .schema = "fft_" #name "(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor",         \
-        .doc = "torch.fft." #name ": along one dim, n points.", .run = name##_run, .flags = RUSH_OUT_CASTS | RUSH_OUT_KIND};  \
+        .doc = "torch.fft." #name ": along one dim, n points.", .run = name##_run, .flags = RUSH_OUT_CASTS | RUSH_OUT_KIND | RUSH_AUTOCAST_F32};  \
     static rush_op op_fft_##name##2 = {                                                                       \
         .schema = "fft_" #name "2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor", \
-        .doc = "torch.fft." #name "2: over two dims.", .run = name##n_run, .flags = RUSH_OUT_CASTS | RUSH_OUT_KIND};          \
+        .doc = "torch.fft." #name "2: over two dims.", .run = name##n_run, .flags = RUSH_OUT_CASTS | RUSH_OUT_KIND | RUSH_AUTOCAST_F32};          \
     static rush_op op_fft_##name##n = {                                                                       \
         .schema = "fft_" #name "n(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor", \
-        .doc = "torch.fft." #name "n: over several dims.", .run = name##n_run, .flags = RUSH_OUT_CASTS | RUSH_OUT_KIND};
+        .doc = "torch.fft." #name "n: over several dims.", .run = name##n_run, .flags = RUSH_OUT_CASTS | RUSH_OUT_KIND | RUSH_AUTOCAST_F32};
 KIND(fft, FFT)
 KIND(ifft, IFFT)
 KIND(rfft, RFFT)
@@ -705,7 +705,7 @@ static rush_op op_stft = {
     .schema = "stft.center(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool center=True, str pad_mode='reflect', "
               "bool normalized=False, bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor", .method = RUSH_METHOD,
     .doc = "Short-time Fourier transform of (B, T) or (T): frames of n_fft every hop_length, windowed; result (B, bins, frames).",
-    .run = stft_run,
+    .run = stft_run, .flags = RUSH_AUTOCAST_F32,
 };
 
 static int stft_plain_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -717,7 +717,7 @@ static int stft_plain_run(const rush_op *op, const rush_value *in, rush_value *o
 static rush_op op_stft_plain = {
     .schema = "stft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool normalized=False, bool? onesided=None, "
               "bool? return_complex=None, bool? align_to_window=None) -> Tensor",
-    .doc = "stft without padding at the ends.", .run = stft_plain_run,
+    .doc = "stft without padding at the ends.", .run = stft_plain_run, .flags = RUSH_AUTOCAST_F32,
 };
 
 /* in: self, n_fft, hop, win, window, center, normalized, onesided, length, return_complex */

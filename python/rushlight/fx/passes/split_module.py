@@ -23,8 +23,8 @@ class Partition:
 class _Splitting:
     """Assigns nodes to parts, copies them, and joins the parts."""
 
-    def __init__(self, m, root_m, split_callback, qualname_map, affix, tuple_return):
-        self.m, self.root, self.qualname_map, self.affix, self.tuple_return = m, root_m, qualname_map, affix, tuple_return
+    def __init__(self, m, split_callback, qualname_map, affix, tuple_return):
+        self.m, self.qualname_map, self.affix, self.tuple_return = m, qualname_map, affix, tuple_return
         self.parts, self.home, self.nodes = {}, {}, {n.name: n for n in m.graph.nodes}
         for node in m.graph.nodes:
             if node.op not in ("placeholder", "get_attr", "output"):
@@ -69,7 +69,7 @@ class _Splitting:
 
     def target_inside(self, part, node):
         """The name in a part of what a node names in the module."""
-        value, name = _get_attr(self.root, node.target), node.target.replace(".", "_")
+        value, name = _get_attr(self.m, node.target), node.target.replace(".", "_")
         part.targets[name] = value
         if self.qualname_map is not None:
             self.qualname_map["%s.%s" % (part.submod_name, name)] = node.target
@@ -100,7 +100,7 @@ class _Splitting:
             values[node] = graph.placeholder(node.target, type_expr=node.type, default_value=node.args[0] if node.args else torch.fx.Node)
         else:
             values[node] = graph.get_attr(node.target)
-            attributes[node.target] = _get_attr(self.root, node.target)
+            attributes[node.target] = _get_attr(self.m, node.target)
         values[node].meta = node.meta.copy()
 
     def call(self, part, graph, values, attributes):
@@ -140,9 +140,9 @@ def split_module(m, root_m, split_callback, qualname_map=None, keep_original_ord
                  partition_affix=None, tuple_return=False):
     """A module that calls a submodule submod_N for each number that split_callback gives its nodes.
 
-    `qualname_map` is filled with {name in the new module: name in root_m}.
+    `qualname_map` is filled with {name in the new module: name in m}. What the nodes name is m's; root_m, from which m was made, is not read.
     """
-    splitting = _Splitting(m, root_m, split_callback, qualname_map, partition_affix, tuple_return)
+    splitting = _Splitting(m, split_callback, qualname_map, partition_affix, tuple_return)
     order = splitting.order()
     if keep_original_order:
         order = list(splitting.parts.values())

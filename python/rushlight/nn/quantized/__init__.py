@@ -56,5 +56,8 @@ class FloatFunctional(FXFloatFunctional):
 
 
 def __getattr__(name):
+    if name in ("dynamic", "modules"):
+        import importlib
+        return importlib.import_module("rushlight.nn.quantized." + name)
     from rushlight.ao.nn.quantized import layer
     return layer("nn.quantized", name)
