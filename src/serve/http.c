@@ -185,19 +185,16 @@ int serve_body_read(struct mg_connection *c, char **body, size_t *n)
     *n = 0;
     if (told > 0 && (unsigned long long)told > serve_given.max_bytes) return too_large(c);
     if (waits(c)) mg_write(c, "HTTP/1.1 100 Continue\r\n\r\n", 25);
+    int got = 0; /* negative: cut short, or chunks that civetweb cannot read */
     for (size_t counted = 0;;) {
         size_t have = atomic_fetch_add(&held, room - counted) + room - counted;
         counted = room;
         char *more = have > serve_given.max_held ? NULL : realloc(*body, SERVE_ROOM(room + 1));
         if (!more) return free(*body), *body = NULL, atomic_fetch_sub(&held, counted), *n = 0, 429;
         *body = more;
-        while (*n < room) {
-            int got = mg_read(c, *body + *n, room - *n);
-            if (got <= 0) break;
-            *n += (size_t)got;
-        }
+        while (*n < room && (got = mg_read(c, *body + *n, room - *n)) > 0) *n += (size_t)got;
         if (told >= 0 || *n < room) {
-            if (told >= 0 && *n < room) return free(*body), *body = NULL, atomic_fetch_sub(&held, counted), *n = 0, 400;
+            if (got < 0 || (told >= 0 && *n < room)) return free(*body), *body = NULL, atomic_fetch_sub(&held, counted), *n = 0, 400;
             atomic_fetch_sub(&held, counted - *n);
             (*body)[*n] = 0;
             return decode(c, body, n);
@@ -215,7 +212,7 @@ void serve_body_free(char *body, size_t n)
 
 const char *serve_body_why(int status)
 {
-    return status == 413 ? "the request is larger than the server allows" : status == 429 ? "the server is busy with other large requests" : status == 415 ? "bodies are compressed by gzip or deflate, or not at all" : "the body was cut short, or its compression is damaged";
+    return status == 413 ? "the request is larger than the server allows" : status == 429 ? "the server is busy with other large requests" : status == 415 ? "bodies are compressed by gzip or deflate, or not at all" : "the body was cut short, its chunks have extensions, or its compression is damaged";
 }
 
 static int body_failed(struct mg_connection *c, int status) { return serve_send_error(c, status, serve_body_why(status)); }
@@ -574,6 +571,19 @@ static bool may(struct mg_connection *c)
            (bearer && !strncasecmp(bearer, "Basic ", 6) && is_password(bearer + 6, serve_given.key)) || (key && same(key, serve_given.key));
 }
 
+/* Does the request say once, and in one way, where its body ends? Else who stands before the server may see the next request elsewhere. */
+static bool is_framed(const struct mg_request_info *info)
+{
+    const char *length = NULL, *encoding = NULL;
+    for (int i = 0; i < info->num_headers; ++i) {
+        const char *name = info->http_headers[i].name, **told = !strcasecmp(name, "Content-Length") ? &length : !strcasecmp(name, "Transfer-Encoding") ? &encoding : NULL;
+        if (told && *told) return false;
+        if (told) *told = info->http_headers[i].value;
+    }
+    size_t digits = length ? strspn(length, "0123456789") : 0;
+    return !length || (!encoding && digits && !length[digits + strspn(length + digits, " \t")]);
+}
+
 static int handle(struct mg_connection *c, void *arg)
 {
     const struct mg_request_info *info = mg_get_request_info(c);
@@ -584,7 +594,8 @@ static int handle(struct mg_connection *c, void *arg)
     response_counted = false;
     bool logged = serve_logs_requests(); /* as it was asked: the line is written after the answer, when the client may have changed that already */
     bool post = !strcmp(info->request_method, "POST"), get = !strcmp(info->request_method, "GET") || !strcmp(info->request_method, "HEAD");
-    if (!may(c)) status = serve_send_error(c, 401, "this server needs a key");
+    if (!is_framed(info)) status = serve_send_error(c, 400, "the headers do not say clearly where the body ends");
+    else if (!may(c)) status = serve_send_error(c, 401, "this server needs a key");
     else if (!post && !get) status = serve_send_error(c, 405, "only GET, HEAD and POST");
     else if ((size_t)snprintf(path, sizeof path, "%s", info->local_uri) >= sizeof path) status = serve_send_error(c, 404, "no such path");
     else status = route(c, path, post);
