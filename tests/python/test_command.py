@@ -33,7 +33,7 @@ def run(folder, *args, **how):
 
 @pytest.mark.parametrize("args, status, words", [
     (["nosuch"], 2, "there is no command nosuch"), (["info", "more"], 2, "usage"), (["run"], 2, "usage"), (["run", "net.pt2", "-o"], 2, "-o needs a value"),
-    (["run", "net.pt2"], 1, "takes 1 tensor, not 0"), (["run", "x.npy"], 1, "is an array of NumPy's (.npy), not a program"),
+    (["run", "net.pt2"], 1, "takes 1 tensor, not 0"), (["run", "labels.txt"], 1, "'labels.txt': the ONNX file is damaged"), (["run", "x.npy"], 1, "is an array of NumPy's (.npy), not a program"),
     (["run", "t.safetensors"], 1, "is a safetensors file, not a program"), (["inspect", "state.pt"], 1, "is a checkpoint"),
     (["inspect", "empty"], 1, "no regular file"), (["run", "traced.pt", "--frozen"], 1, "of TorchScript, which has no graph"),
     (["convert", "traced.pt", "out.onnx"], 1, "of TorchScript, which has no graph"), (["inspect", "traced.pt", "--svg"], 1, "of TorchScript, which has no graph"),
