@@ -139,10 +139,10 @@ rush_tensor *rush_saved_read(rush_saved *s, rush_node *node, bool history)
         const char *writer = rush_last_writer(t);
         rush_fail(RUSH_RUNTIME_ERROR,
                   "one of the variables needed for gradient computation has been modified by an inplace operation: "
-                  "[%s %s], which %s saved, is at version %u; expected version %u instead.%s%s Hint: the backtrace of the forward call is shown with "
+                  "[%s %s], which %s saved, is at version %u; expected version %u instead.%s%s%s Hint: the backtrace of the forward call is shown with "
                   "torch.autograd.set_detect_anomaly(True).",
                   rush_dtype_name(t->dtype), rush_shape_of(t), node->kind->name(node), rush_version_of(t), s->version,
-                  writer ? " It was changed by " : "", writer ? writer : "");
+                  writer ? " It was changed by " : "", writer ? writer : "", writer ? "." : "");
         return NULL;
     }
     if (t && s->is_output && has_gradient(node->op, (int)s->slot, t)) {
