@@ -226,6 +226,9 @@ static bool wanted(const rush_node *node, rush_edge edge)
     return edge.node && (!node->task || edge.node->task != node->task || edge.node->needed);
 }
 
+/* What a derivative that a program brings along is given: to read what was not saved is its mistake, not the library's end. */
+static rush_tensor *seen(const rush_op *op, rush_tensor *t) { return RUSH_UNLIKELY(t && !t->storage && rush_op_is_added(op)) ? rush_tensor_closed(t) : t; }
+
 static int op_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
 {
     const rush_op *op = node->op;
@@ -244,7 +247,7 @@ static int op_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
         grads[i] = NULL;
         lists[i] = NULL;
         if (in[i].kind == RUSH_V_TENSOR) {
-            in[i].t = rush_saved_read(&node->saved[k++], node, graph);
+            in[i].t = seen(op, rush_saved_read(&node->saved[k++], node, graph));
             if (!in[i].t) return -1;
             if (wanted(node, node->edge[e++])) s.needs |= (uint64_t)1 << i;
         } else if (in[i].kind == RUSH_V_TENSORS) {
@@ -253,7 +256,7 @@ static int op_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
             if (!list || !lists[i]) return -1;
             memset(lists[i], 0, sizeof *list * in[i].n);
             for (uint32_t j = 0; j < in[i].n; ++j) {
-                list[j] = rush_saved_read(&node->saved[k++], node, graph);
+                list[j] = seen(op, rush_saved_read(&node->saved[k++], node, graph));
                 if (rush_failed()) return -1;
                 if (wanted(node, node->edge[e++])) s.needs |= (uint64_t)1 << i;
             }
@@ -268,7 +271,7 @@ static int op_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
         out[i] = RUSH_NONE;
         rush_tensor *t = op->saves_out >> i & 1 ? rush_saved_read(&node->saved[k++], node, graph) : NULL;
         if (rush_failed()) return -1;
-        if (!t && i < node->nout) t = node->shape[i];
+        if (!t && i < node->nout) t = seen(op, node->shape[i]);
         out[i] = rush_v_tensor(t);
     }
     op->grad(&s);
