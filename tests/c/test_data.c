@@ -381,6 +381,9 @@ TEST(summary_takes_everything)
     char dot[4096];
     assert_true(rush_graph_dot(out, dot, sizeof dot) > 0);
     assert_non_null(strstr(dot, "ReluBackward0"));
+    assert_int_equal(rush_graph_dot(out, NULL, 9), strlen(dot));
+    assert_int_equal(rush_summary_scalar(s, "\xff", 1, 1), -1); /* TensorBoard could not read the file */
+    rush_error_clear();
     assert_int_equal(rush_summary_histogram(s, "none", rush_zeros(RUSH_INTS(0)), 1), -1);
     rush_error_clear();
     assert_int_equal(close_summary(s), 0);
