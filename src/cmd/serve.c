@@ -31,9 +31,9 @@ static int read_options(int n, char **args)
     serve_options *o = &serve_given;
     int64_t mb = 64;
     const rush_option known[] = {
-        {"--host", RUSH_TO(&o->host)}, {"--port", RUSH_TO(&o->port), 0, 65535}, {"--api-key", RUSH_TO(&o->key)}, {"--tls", RUSH_TO(&o->tls)}, {"--instances", RUSH_TO(&o->instances), 1},
+        {"--host", RUSH_TO(&o->host)}, {"--port", RUSH_TO(&o->port), 0, 65535}, {"--api-key", RUSH_TO(&o->key)}, {"--tls", RUSH_TO(&o->tls)}, {"--instances", RUSH_TO(&o->instances), 1, 1024},
         {"--max-batch", RUSH_TO(&o->max_batch), 1}, {"--delay-us", RUSH_TO(&o->delay_us)}, {"--queue", RUSH_TO(&o->queue), 1}, {"--timeout-ms", RUSH_TO(&o->timeout_ms), 1},
-        {"--grace-ms", RUSH_TO(&o->grace_ms)}, {"--connections", RUSH_TO(&o->connections), 1}, {"--max-mb", RUSH_TO(&mb), 1}, {"--context", RUSH_TO(&o->context)},
+        {"--grace-ms", RUSH_TO(&o->grace_ms)}, {"--connections", RUSH_TO(&o->connections), 1, 65536}, {"--max-mb", RUSH_TO(&mb), 1}, {"--context", RUSH_TO(&o->context)},
         {"--log", RUSH_TO(&o->log)}, {"--shared-memory", RUSH_TO(&o->shared)}, {0}};
     o->key = getenv("RUSHLIGHT_API_KEY");
     if ((n = rush_options_read("serve", known, 1, n, args)) < 0) return n;

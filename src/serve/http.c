@@ -3,6 +3,7 @@
 #include "serve/serve.h"
 #include "config.h"
 
+#include <arpa/inet.h>
 #include <civetweb.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -634,7 +635,9 @@ int serve_http_begin(void)
     const char *pem = serve_given.tls;
     if (pem) RUSH_CHECK(mg_init_library(MG_FEATURES_TLS) & MG_FEATURES_TLS, RUSH_NOT_IMPLEMENTED, "civetweb could not load OpenSSL: libssl.so is missing, or of a version that it does not know (docs/serve.md)");
     else mg_init_library(0);
-    bool six = strchr(serve_given.host, ':') != NULL;
+    struct in_addr unused;
+    bool six = strchr(serve_given.host, ':') != NULL, named = serve_given.host[strspn(serve_given.host, "0123456789.")];
+    RUSH_CHECK(six || named || inet_pton(AF_INET, serve_given.host, &unused) == 1, RUSH_VALUE_ERROR, "cannot listen at '%s': it is no address", serve_given.host); /* civetweb would find one in it */
     RUSH_CHECK(!six || mg_check_feature(MG_FEATURES_IPV6), RUSH_NOT_IMPLEMENTED, "cannot listen at %s: civetweb was built without IPv6 on this machine", serve_given.host);
     snprintf(ports, sizeof ports, six ? "[%s]:%d%s" : "%s:%d%s", serve_given.host, serve_given.port, pem ? "s" : "");
     snprintf(threads, sizeof threads, "%d", serve_given.connections);

@@ -43,7 +43,7 @@ def run(folder, *args, **how):
     (["archive", "net.pt2", "-o", "out.pt2", "--mean", "1"], 1, "is of pictures"), (["archive", "net.pt2", "-o", "out.pt2", "--length", "4"], 1, "is of texts"),
     (["archive", "net.pt2", "-o", "out.pt2", "--labels", "labels.txt"], 1, "of how many"), (["archive", "net.pt2", "-o", "out.pt2", "--picture", "--std", "0"], 1, "a deviation of 0"),
     (["serve", "nosuch"], 1, "is no folder"), (["serve", "net.pt2"], 1, "is no folder"), (["serve", ".", "--what"], 2, "does not know --what"),
-    (["serve", ".", "--port", "70000"], 2, "--port 70000 is no such number"), (["serve", ".", "--instances", "0"], 2, "no such number"), (["serve", ".", "--port"], 2, "needs a value"),
+    (["serve", ".", "--port", "70000"], 2, "--port 70000 is no such number"), (["serve", ".", "--instances", "0"], 2, "no such number"), (["serve", ".", "--host", "999.1.1.1"], 1, "no address"), (["serve", ".", "--host", ""], 1, "no address"), (["serve", ".", "--port"], 2, "needs a value"),
     (["serve", ".", "--port", ""], 2, "--port  is no such number: whole, from 0 to 65535"), (["serve", ".", "--queue=99999999999999999999"], 2, "no such number"), (["serve", ".", "."], 2, "does not know ."),
     (["serve", ".", "--log=1"], 2, "--log takes no value"), (["serve", ".", "--por=1"], 2, "does not know --por=1"), (["serve", "--", "--log"], 1, "'--log' is no folder"),
     (["archive", "net.pt2", "-o", "out.pt2", "--mean", "1,,2"], 2, "--mean 1,,2 is no such number"), (["archive", "net.pt2", "-o", "out.pt2", "--mean=nan"], 2, "no such number"),
