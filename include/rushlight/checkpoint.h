@@ -67,7 +67,7 @@ RUSH_API rush_content *rush_content_none(void);
 RUSH_API rush_content *rush_content_bool(bool);
 RUSH_API rush_content *rush_content_int(int64_t);
 RUSH_API rush_content *rush_content_float(double);
-RUSH_API rush_content *rush_content_text(const char *);   /* copied */
+RUSH_API rush_content *rush_content_text(const char *);   /* of UTF-8; copied */
 RUSH_API rush_content *rush_content_tensor(rush_tensor *);
 RUSH_API rush_content *rush_content_list(void);
 RUSH_API rush_content *rush_content_tuple(void);

@@ -81,6 +81,20 @@ static bool only_writes(const rush_op *op)
     return any && !op->nout;
 }
 
+/* What it says and gives is looked at: a call that fails leaves an error, and one that does not gives what its schema promises. */
+static int use(const kernel *k, const rush_op *op, const rush_value *in, rush_value *out)
+{
+    if (k->fn(k->arg, op, in, out)) return rush_fail(RUSH_RUNTIME_ERROR, "its function for '%s' failed without an error", k->key);
+    const bool optional = strchr(strstr(op->schema, "->"), '?'); /* Tensor? */
+    for (int i = 0; i < op->nout; ++i) {
+        const rush_value *v = &out[i];
+        bool fits = op->out_list >> i & 1 ? v->kind == RUSH_V_TENSORS && (v->tensors || !v->n) : v->kind == RUSH_V_TENSOR;
+        RUSH_CHECK(fits || op->out_types[i] != RUSH_A_TENSOR || (optional && v->kind == RUSH_V_NONE), RUSH_TYPE_ERROR, "its function for '%s' gave no tensor%s as result %d", k->key,
+                   op->out_list >> i & 1 ? "s" : "", i);
+    }
+    return rush_failed() ? -1 : 0;
+}
+
 static int run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const definition *d = (const definition *)op;
@@ -88,10 +102,10 @@ static int run(const rush_op *op, const rush_value *in, rush_value *out)
     int type = device_type(op, in, &quantized);
     const char *device = keys[type == RUSH_CPU ? CPU : type == RUSH_META ? META : type == RUSH_CUDA ? CUDA : PRIVATE];
     const kernel *k = NULL;
-    if (rush_now.mode & RUSH_MODE_AUTOCAST && rush_autocast_on(type) && (k = find(d, "Autocast", device))) return k->fn(k->arg, op, in, out);
+    if (rush_now.mode & RUSH_MODE_AUTOCAST && rush_autocast_on(type) && (k = find(d, "Autocast", device))) return use(k, op, in, out);
     const kernel *above = find(d, "Autograd", device);
     if (!above) above = find(d, "", "Autograd");
-    if (above && !(rush_now.mode & RUSH_MODE_NO_GRAD) && rush_any_wants_grad(op, in)) return above->fn(above->arg, op, in, out);
+    if (above && !(rush_now.mode & RUSH_MODE_NO_GRAD) && rush_any_wants_grad(op, in)) return use(above, op, in, out);
     if ((rush_watch_all || op->given) && rush_watcher && !(rush_now.mode & RUSH_MODE_UNWATCHED)) { /* a function of Python's for this device: to others this is a composite */
         int taken = rush_watcher(RUSH_FORM_CALL, op, in, out);
         if (taken <= 0) return taken;
@@ -107,7 +121,7 @@ static int run(const rush_op *op, const rush_value *in, rush_value *out)
     RUSH_CHECK(k, RUSH_NOT_IMPLEMENTED, "Could not run '%s' with arguments from the '%s' backend: no function was given to it for that.", op->name, device);
     uint32_t mode = rush_now.mode;
     if (below) rush_now.mode |= RUSH_MODE_NO_GRAD;
-    int failed = k->fn(k->arg, op, in, out);
+    int failed = use(k, op, in, out);
     within = was;
     if (below) rush_now.mode = (rush_now.mode & ~RUSH_MODE_NO_GRAD) | (mode & RUSH_MODE_NO_GRAD);
     return failed;

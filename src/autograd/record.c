@@ -140,10 +140,10 @@ rush_tensor *rush_saved_read(rush_saved *s, rush_node *node, bool history)
         const char *writer = rush_last_writer(t);
         rush_fail(RUSH_RUNTIME_ERROR,
                   "one of the variables needed for gradient computation has been modified by an inplace operation: "
-                  "[%s %s], which %s saved, is at version %u; expected version %u instead.%s%s Hint: the backtrace of the forward call is shown with "
+                  "[%s %s], which %s saved, is at version %u; expected version %u instead.%s%s%s Hint: the backtrace of the forward call is shown with "
                   "torch.autograd.set_detect_anomaly(True).",
                   rush_dtype_name(t->dtype), rush_shape_of(t), node->kind->name(node), rush_version_of(t), s->version,
-                  writer ? " It was changed by " : "", writer ? writer : "");
+                  writer ? " It was changed by " : "", writer ? writer : "", writer ? "." : "");
         return NULL;
     }
     if (t && s->is_output && has_gradient(node->op, (int)s->slot, t)) {
@@ -251,6 +251,9 @@ void rush_no_curvature(rush_grads *s)
     if (s->g[0] && rush_needs(s, 1)) s->gin[1] = zeros_like(s->g[0]);
 }
 
+/* What a derivative that a program brings along is given: to read what was not saved is its mistake, not the library's end. */
+static rush_tensor *seen(const rush_op *op, rush_tensor *t) { return RUSH_UNLIKELY(t && !t->storage && rush_op_is_added(op)) ? rush_tensor_closed(t) : t; }
+
 static int op_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
 {
     const rush_op *op = node->op;
@@ -269,7 +272,7 @@ static int op_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
         grads[i] = NULL;
         lists[i] = NULL;
         if (in[i].kind == RUSH_V_TENSOR) {
-            in[i].t = rush_saved_read(&node->saved[k++], node, graph);
+            in[i].t = seen(op, rush_saved_read(&node->saved[k++], node, graph));
             if (!in[i].t) return -1;
             if (wanted(node, node->edge[e++])) s.needs |= (uint64_t)1 << i;
         } else if (in[i].kind == RUSH_V_TENSORS) {
@@ -278,7 +281,7 @@ static int op_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
             if (!list || !lists[i]) return -1;
             memset(lists[i], 0, sizeof *list * in[i].n);
             for (uint32_t j = 0; j < in[i].n; ++j) {
-                list[j] = rush_saved_read(&node->saved[k++], node, graph);
+                list[j] = seen(op, rush_saved_read(&node->saved[k++], node, graph));
                 if (rush_failed()) return -1;
                 if (wanted(node, node->edge[e++])) s.needs |= (uint64_t)1 << i;
             }
@@ -293,7 +296,7 @@ static int op_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
         out[i] = RUSH_NONE;
         rush_tensor *t = op->saves_out >> i & 1 ? rush_saved_read(&node->saved[k++], node, graph) : NULL;
         if (rush_failed()) return -1;
-        if (!t && i < node->nout) t = node->shape[i];
+        if (!t && i < node->nout) t = seen(op, node->shape[i]);
         out[i] = rush_v_tensor(t);
     }
     const applied outer = running;

@@ -89,6 +89,7 @@ typedef struct rush_error_state {
 } rush_error_state;
 RUSH_PY rush_error_state rush_error_take(void);
 RUSH_PY void rush_error_restore(rush_error_state);
+int rush_error_in(const char *format, ...) RUSH_PRINTF(1, 2) RUSH_COLD; /* the pending error's message says before all else where it was: "'cat.png'". -1 */
 
 /* Gives up one reference of a counted thing; true when it was the last one. Who holds the only reference need not lock. */
 static inline bool rush_refs_drop(atomic_int *refs)

@@ -112,6 +112,20 @@ rush_error_state rush_error_take(void)
     return s;
 }
 
+int rush_error_in(const char *format, ...)
+{
+    rush_error_state e = rush_error_take();
+    char *where = NULL;
+    va_list args;
+    va_start(args, format);
+    if (rush_vasprintf(&where, format, args) < 0) where = NULL;
+    va_end(args);
+    rush_fail(e.kind, "%s: %s", where ? where : "?", e.message ? e.message : "no memory");
+    free(where);
+    free(e.message);
+    return -1;
+}
+
 void rush_error_restore(rush_error_state s)
 {
     if (!s.kind) {

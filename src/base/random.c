@@ -30,6 +30,8 @@ void rush_generator_seed(rush_generator *g, uint64_t seed)
     g->normal_float = 0;
 }
 
+static rush_generator the_default;
+
 rush_generator *rush_generator_new(uint64_t seed)
 {
     rush_generator *g = rush_calloc(1, sizeof *g);
@@ -47,7 +49,7 @@ void rush_generator_keep(rush_generator *g)
 
 void rush_generator_drop(rush_generator *g)
 {
-    if (g && atomic_fetch_sub(&g->refs, 1) == 1) rush_free(g);
+    if (g && atomic_fetch_sub(&g->refs, 1) == 1 && g != &the_default) rush_free(g); /* that one is nobody's to drop */
 }
 
 void rush_generator_lock(rush_generator *g)
@@ -151,7 +153,6 @@ int rush_generator_state_set(rush_generator *g, const void *bytes, size_t n)
 
 /* ---- the process's own generator, which starts with a seed nobody chose ---- */
 
-static rush_generator the_default;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void start(void)

@@ -2,6 +2,7 @@
 #ifndef RUSH_BASE_UTF8_H
 #define RUSH_BASE_UTF8_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Writes a code point; how many bytes it took, at most 4. */
@@ -23,6 +24,13 @@ static inline int rush_utf8_length(const char *text)
     if (n < 3) return n;
     uint8_t least = s[0] == 0xe0 ? 0xa0 : s[0] == 0xf0 ? 0x90 : 0x80, most = s[0] == 0xed ? 0x9f : s[0] == 0xf4 ? 0x8f : 0xbf; /* no longer than needed, no halves of pairs */
     return s[1] >= least && s[1] <= most ? n : 0;
+}
+
+static inline bool rush_utf8_is(const char *text)
+{
+    for (int n; *text; text += n)
+        if (!(n = rush_utf8_length(text))) return false;
+    return true;
 }
 
 #endif

@@ -1,6 +1,5 @@
 /* chat.c - `rushlight chat MODEL.gguf`: a conversation, a line of the standard input and an answer in turn. */
 #include "cmd/speak.h"
-#include "cmd/cmd.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,8 +73,7 @@ const char rush_usage_chat[] =
 int rush_cmd_chat(int n, char **args)
 {
     rush_speak o = {.tokens = 1024, .seed = -1};
-    if (rush_speak_options(&o, n, args) || o.prompt)
-        return RUSH_CMD_WRONG;
+    if ((n = rush_speak_options(&o, "chat", &(rush_option){"--system", RUSH_TO(&o.system)}, 1, n, args)) < 0) return n;
     int failed = 0;
     conversation c = {0};
     rush_scope() {

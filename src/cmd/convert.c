@@ -49,6 +49,7 @@ const char rush_usage_convert[] =
 
 int rush_cmd_convert(int n, char **args)
 {
+    if ((n = rush_options_read("convert", &(rush_option){0}, 3, n, args)) < 0) return n;
     bool program = n == 2 && rush_ends_with(args[1], ".onnx"), gguf = n > 1 && rush_ends_with(args[0], ".gguf"), tensors = gguf && n == 2 && rush_ends_with(args[1], ".safetensors"),
          blocks = gguf && n == 3 && rush_ends_with(args[1], ".gguf");
     if (!program && !tensors && !blocks)

@@ -1,6 +1,5 @@
 /* generate.c - `rushlight generate MODEL.gguf -p TEXT`: goes on with a text, token by token. */
 #include "cmd/speak.h"
-#include "cmd/cmd.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,31 +12,15 @@ const char rush_usage_generate[] =
     "  -p -: the text is read from the standard input; --temperature 0 (the default): the likeliest token each time;\n"
     "  --draft: a smaller model of the same tokens that proposes some, which the model checks together: the same text in less time\n";
 
-int rush_speak_options(rush_speak *o, int n, char **args)
+int rush_speak_options(rush_speak *o, const char *command, const rush_option *own, int words, int n, char **args)
 {
-    const struct { const char *name; long long *whole; double *real; const char **text; bool *flag; } known[] = {
-        {"-p", .text = &o->prompt}, {"--system", .text = &o->system}, {"-n", .whole = &o->tokens}, {"--temperature", .real = &o->how.temperature}, {"--top-k", .whole = (long long *)&o->how.top_k},
-        {"--top-p", .real = &o->how.top_p}, {"--repetition", .real = &o->how.repetition}, {"--seed", .whole = &o->seed}, {"--context", .whole = (long long *)&o->from.context}, {"--tokenizer", .text = &o->from.tokenizer}, {"--cache", .text = &o->from.cache}, {"--draft", .text = &o->draft}, {"--numbers", .flag = &o->numbers}, {"--timed", .flag = &o->timed}};
-    for (int i = 0; i < n; i++) {
-        size_t k = 0, all = sizeof known / sizeof *known;
-        while (k < all && strcmp(known[k].name, args[i])) k++;
-        if (k == all && (args[i][0] == '-' || o->model)) return fprintf(stderr, "rushlight: %s is not known\n", args[i]), -1;
-        if (k == all) {
-            o->model = args[i];
-            continue;
-        }
-        if (known[k].flag) {
-            *known[k].flag = true;
-            continue;
-        }
-        if (++i == n) return fprintf(stderr, "rushlight: %s needs a value\n", known[k].name), -1;
-        char *end = NULL;
-        if (known[k].text) *known[k].text = args[i];
-        else if (known[k].whole) *known[k].whole = strtoll(args[i], &end, 10);
-        else *known[k].real = strtod(args[i], &end);
-        if (end && (*end || end == args[i] || (known[k].whole && known[k].whole != &o->seed && *known[k].whole < 0))) return fprintf(stderr, "rushlight: %s %s is no such number\n", known[k].name, args[i]), -1;
-    }
-    return o->model ? 0 : -1;
+    const rush_option known[] = {
+        {"--tokenizer", RUSH_TO(&o->from.tokenizer)}, {"--cache", RUSH_TO(&o->from.cache)}, {"--context", RUSH_TO(&o->from.context), .least = own ? 0 : 4}, own ? *own : (rush_option){0},
+        {"-n", RUSH_TO(&o->tokens)}, {"--temperature", RUSH_TO(&o->how.temperature)}, {"--top-k", RUSH_TO(&o->how.top_k)}, {"--top-p", RUSH_TO(&o->how.top_p)},
+        {"--repetition", RUSH_TO(&o->how.repetition)}, {"--seed", RUSH_TO(&o->seed), 0, INT64_MAX}, {"--draft", RUSH_TO(&o->draft)}, {"--numbers", RUSH_TO(&o->numbers)}, {"--timed", RUSH_TO(&o->timed)}, {0}};
+    n = rush_options_read(command, known, words, n, args);
+    o->model = args[0];
+    return n < 0 || n == words ? n : RUSH_CMD_WRONG;
 }
 
 static double seconds(void)
@@ -110,7 +93,8 @@ static int go_on(const rush_speak *o, const char *prompt, size_t length)
 int rush_cmd_generate(int n, char **args)
 {
     rush_speak o = {.tokens = 128, .seed = -1};
-    if (rush_speak_options(&o, n, args) || !o.prompt || o.system) return RUSH_CMD_WRONG;
+    if ((n = rush_speak_options(&o, "generate", &(rush_option){"-p", RUSH_TO(&o.prompt)}, 1, n, args)) < 0) return n;
+    if (!o.prompt) return RUSH_CMD_WRONG;
     bool piped = !strcmp(o.prompt, "-");
     size_t length = strlen(o.prompt);
     char *all = piped ? rush_read_all(stdin, &length) : NULL;

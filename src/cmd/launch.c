@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TAIL = 4096, GRACE = 5 };
+enum { TAIL = 4096, GRACE = 5, MOST = 100000 };
 
 typedef struct stream { /* what a process writes: passed on, logged, and its end remembered */
     int fd;             /* -1: it has ended */
@@ -294,32 +294,15 @@ const char rush_usage_launch[] =
     "usage: rushlight launch [-n PROCESSES] [--nnodes N --node-rank I --master-addr HOST --master-port PORT]\n"
     "                        [--max-restarts N] [--log-dir FOLDER] PROGRAM [ARGUMENTS ...]\n";
 
-/* Options up to the program; -1: one is wrong. */
-static int options(job *j, int n, char **args)
-{
-    const struct { const char *name; int *number; const char **text; int least; } known[] = {
-        {"-n", &j->local, NULL, 1}, {"--nproc-per-node", &j->local, NULL, 1}, {"--nnodes", &j->nodes, NULL, 1}, {"--node-rank", &j->node, NULL, 0},
-        {"--master-port", &j->port, NULL, 0}, {"--max-restarts", &j->restarts, NULL, 0}, {"--master-addr", NULL, &j->address, 0}, {"--log-dir", NULL, &j->logs, 0}};
-    int i = 0;
-    for (; i < n && args[i][0] == '-'; i += 2) {
-        size_t k = 0, all = sizeof known / sizeof *known;
-        while (k < all && strcmp(known[k].name, args[i])) k++;
-        if (k == all || i + 1 >= n) return fprintf(stderr, "rushlight launch: %s %s\n", args[i], k == all ? "is not known" : "needs a value"), -1;
-        char *end = NULL;
-        if (known[k].text) *known[k].text = args[i + 1];
-        else *known[k].number = (int)strtol(args[i + 1], &end, 10);
-        if (end && (*end || *known[k].number < known[k].least || *known[k].number > 100000))
-            return fprintf(stderr, "rushlight launch: %s %s: not a number that makes sense\n", args[i], args[i + 1]), -1;
-    }
-    j->program = args + i;
-    if (i < n && j->node >= j->nodes) return fprintf(stderr, "rushlight launch: machine %d of %d: they are counted from 0\n", j->node, j->nodes), -1;
-    return i < n ? 0 : -1;
-}
-
 int rush_cmd_launch(int n, char **args)
 {
-    job j = {.local = 1, .nodes = 1, .address = "127.0.0.1", .port = -1};
-    if (options(&j, n, args)) return RUSH_CMD_WRONG;
+    job j = {.local = 1, .nodes = 1, .address = "127.0.0.1", .port = -1, .program = args};
+    const rush_option known[] = {
+        {"-n", RUSH_TO(&j.local), 1, MOST}, {"--nproc-per-node", RUSH_TO(&j.local), 1, MOST}, {"--nnodes", RUSH_TO(&j.nodes), 1, MOST}, {"--node-rank", RUSH_TO(&j.node)},
+        {"--master-addr", RUSH_TO(&j.address)}, {"--master-port", RUSH_TO(&j.port), 0, 65535}, {"--max-restarts", RUSH_TO(&j.restarts)}, {"--log-dir", RUSH_TO(&j.logs)}, {0}};
+    if ((n = rush_options_read("launch", known, RUSH_OPTION_PROGRAM, n, args)) < 0) return n;
+    if (!n) return RUSH_CMD_WRONG;
+    if (j.node >= j.nodes) return fprintf(stderr, "rushlight: machine %d of %d: they are counted from 0\n", j.node, j.nodes), RUSH_CMD_WRONG;
     static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     sigset_t held;
     sigemptyset(&held);

@@ -7,8 +7,7 @@
 
 static int info(int n, char **args)
 {
-    (void)args;
-    if (n) return RUSH_CMD_WRONG;
+    if ((n = rush_options_read("info", &(rush_option){0}, 0, n, args)) < 0) return n;
     int ops = 0, with_grad = 0, composite = 0;
     for (const rush_op *op = rush_op_first(); op; op = rush_op_next(op)) {
         ++ops;
@@ -28,18 +27,14 @@ static int info(int n, char **args)
     return 0;
 }
 
-static int ops(int n, char **args) { return n > 1 ? RUSH_CMD_WRONG : rush_cmd_ops(n ? args[0] : NULL); }
-
 static const struct { const char *name, *usage; int (*run)(int n, char **args); } parts[] = {
-    {"info", "usage: rushlight info\n", info}, {"ops", "usage: rushlight ops [NAME]\n", ops}, {"run", rush_usage_run, rush_cmd_run}, {"inspect", rush_usage_inspect, rush_cmd_inspect},
+    {"info", "usage: rushlight info\n", info}, {"ops", "usage: rushlight ops [NAME]\n", rush_cmd_ops}, {"run", rush_usage_run, rush_cmd_run}, {"inspect", rush_usage_inspect, rush_cmd_inspect},
 #if RUSH_HAS_SERVER
     {"serve", rush_usage_serve, rush_cmd_serve},
 #endif
     {"convert", rush_usage_convert, rush_cmd_convert}, {"archive", rush_usage_archive, rush_cmd_archive}, {"compile", rush_usage_compile, rush_cmd_compile},
     {"generate", rush_usage_generate, rush_cmd_generate}, {"chat", rush_usage_chat, rush_cmd_chat}, {"perplexity", rush_usage_perplexity, rush_cmd_perplexity},
     {"launch", rush_usage_launch, rush_cmd_launch}};
-
-static bool asks_for_help(const char *word) { return !strcmp(word, "--help") || !strcmp(word, "-h"); }
 
 static void usage(FILE *to)
 {
@@ -69,13 +64,13 @@ static void usage(FILE *to)
 /* The exit status: 0, 1 for what failed, 2 for arguments that make no sense. */
 static int act(int n, char **args)
 {
-    if (!n || asks_for_help(args[0])) return usage(stdout), 0;
+    if (!n || !strcmp(args[0], "--help") || !strcmp(args[0], "-h")) return usage(stdout), 0;
     if (!strcmp(args[0], "--version")) return printf("rushlight %s\n", rush_version()), 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (strcmp(parts[i].name, args[0])) continue;
-        if (n > 1 && asks_for_help(args[1])) return fputs(parts[i].usage, stdout), 0;
         int status = parts[i].run(n - 1, args + 1);
-        return status == RUSH_CMD_WRONG ? fputs(parts[i].usage, stderr), 2 : status;
+        if (status < 0) fputs(parts[i].usage, status == RUSH_CMD_HELP ? stdout : stderr);
+        return status == RUSH_CMD_HELP ? 0 : status == RUSH_CMD_WRONG ? 2 : status;
     }
     fprintf(stderr, "rushlight: there is no command %s\n", args[0]);
     return usage(stderr), 2;

@@ -98,8 +98,10 @@ static int suggest(const char *word)
     return 1;
 }
 
-int rush_cmd_ops(const char *name)
+int rush_cmd_ops(int n, char **args)
 {
+    if ((n = rush_options_read("ops", &(rush_option){0}, 1, n, args)) < 0) return n;
+    const char *name = args[0];
     if (name && !strncmp(name, "rush_", 5)) { /* by its name in C */
         for (const rush_op *op = rush_op_first(); op; op = rush_op_next(op)) {
             const char *c = rush_op_c_name(op);

@@ -3,7 +3,6 @@
  * As llama.cpp's tool counts: the text is cut into windows, each begins as a text of its own, and of each the second half is foretold.
  */
 #include "cmd/speak.h"
-#include "cmd/cmd.h"
 
 #include <errno.h>
 #include <math.h>
@@ -57,9 +56,8 @@ const char rush_usage_perplexity[] =
 
 int rush_cmd_perplexity(int n, char **args)
 {
-    rush_speak o = {.from.context = WINDOW, .model = n < 2 ? NULL : args[0]};
-    if (n < 2 || rush_speak_options(&o, n - 2, args + 2) || o.from.context < 4)
-        return RUSH_CMD_WRONG;
+    rush_speak o = {.from.context = WINDOW};
+    if ((n = rush_speak_options(&o, "perplexity", NULL, 2, n, args)) < 0) return n;
     FILE *f = strcmp(args[1], "-") ? fopen(args[1], "rb") : stdin;
     if (!f) return fprintf(stderr, "rushlight: can't read '%s': %s\n", args[1], strerror(errno)), 1;
     size_t length;

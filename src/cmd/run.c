@@ -127,24 +127,17 @@ const char rush_usage_run[] =
 
 int rush_cmd_run(int n, char **args)
 {
-    const char *model = NULL, *to = NULL;
+    const char *to = NULL;
     rush_tensor *in[MOST], *out[MOST];
-    char *paths[MOST];
-    int nin = 0, npaths = 0, status = 0;
+    int nin = 0, status = 0;
     bool measure = false, frozen = false;
+    const rush_option known[] = {{"-o", RUSH_TO(&to)}, {"--bench", RUSH_TO(&measure)}, {"--frozen", RUSH_TO(&frozen)}, {0}};
+    if ((n = rush_options_read("run", known, n, n, args)) < 0) return n;
+    if (!n) return RUSH_CMD_WRONG;
+    if (n > MOST) return fprintf(stderr, "rushlight: more than %d files\n", MOST), 1;
     rush_scope() {
-        for (int i = 0; i < n; ++i) {
-            if (!strcmp(args[i], "-o") && i + 1 < n) to = args[++i];
-            else if (!strcmp(args[i], "--bench")) measure = true;
-            else if (!strcmp(args[i], "--frozen")) frozen = true;
-            else if (args[i][0] == '-') return fprintf(stderr, !strcmp(args[i], "-o") ? "rushlight: %s needs a value\n" : "rushlight: run does not know %s\n", args[i]), RUSH_CMD_WRONG;
-            else if (!model) model = args[i];
-            else if (npaths == MOST) return fprintf(stderr, "rushlight: more than %d files\n", MOST), 1;
-            else paths[npaths++] = args[i];
-        }
-        if (!model) return RUSH_CMD_WRONG;
-        rush_module *net = rush_program_load(model);
-        if (net && take_all(net, npaths, paths, in, &nin)) return failed();
+        rush_module *net = rush_program_load(args[0]);
+        if (net && take_all(net, n - 1, args + 1, in, &nin)) return failed();
         rush_grad_enabled_set(false);
         if (net && frozen && rush_program_freeze(net)) return failed();
         int nout = net ? rush_program_run(net, nin, in, MOST, out) : -1;
@@ -158,9 +151,9 @@ const char rush_usage_inspect[] =
 
 int rush_cmd_inspect(int n, char **args)
 {
-    const char *how = n == 2 ? args[1] : "";
-    bool svg = !strcmp(how, "--svg"), dot = !strcmp(how, "--dot");
-    if (n < 1 || n > 2 || (n == 2 && ((!svg && !dot) || rush_ends_with(args[0], ".gguf")))) return RUSH_CMD_WRONG;
+    bool svg = false, dot = false;
+    if ((n = rush_options_read("inspect", (const rush_option[]){{"--svg", RUSH_TO(&svg)}, {"--dot", RUSH_TO(&dot)}, {0}}, 1, n, args)) < 0) return n;
+    if (!n || (svg && dot) || ((svg || dot) && rush_ends_with(args[0], ".gguf"))) return RUSH_CMD_WRONG;
     int status = 0;
     rush_scope() {
         bool gguf = rush_ends_with(args[0], ".gguf");

@@ -26,40 +26,22 @@ const char rush_usage_serve[] =
     "--shared-memory: clients on this machine may name shared memory, of which the server reads and writes what its user may.\n"
     "The key may also stand in RUSHLIGHT_API_KEY. A changed file is loaded again; SIGTERM ends it when all is answered.\n";
 
-static int read_options(int argc, char **argv)
+static int read_options(int n, char **args)
 {
     serve_options *o = &serve_given;
-    long long mb = 64;
-    const struct { const char *name; int *i; int64_t *l; const char **s; long long *m; int least; } known[] = {
-        {"--host", .s = &o->host}, {"--port", .i = &o->port}, {"--api-key", .s = &o->key}, {"--tls", .s = &o->tls}, {"--instances", .i = &o->instances, .least = 1}, {"--max-batch", .i = &o->max_batch, .least = 1},
-        {"--delay-us", .l = &o->delay_us}, {"--queue", .i = &o->queue, .least = 1}, {"--timeout-ms", .l = &o->timeout_ms, .least = 1}, {"--grace-ms", .l = &o->grace_ms}, {"--connections", .i = &o->connections, .least = 1},
-        {"--max-mb", .m = &mb, .least = 1}, {"--context", .l = &o->context}};
+    int64_t mb = 64;
+    const rush_option known[] = {
+        {"--host", RUSH_TO(&o->host)}, {"--port", RUSH_TO(&o->port), 0, 65535}, {"--api-key", RUSH_TO(&o->key)}, {"--tls", RUSH_TO(&o->tls)}, {"--instances", RUSH_TO(&o->instances), 1, 1024},
+        {"--max-batch", RUSH_TO(&o->max_batch), 1}, {"--delay-us", RUSH_TO(&o->delay_us)}, {"--queue", RUSH_TO(&o->queue), 1}, {"--timeout-ms", RUSH_TO(&o->timeout_ms), 1},
+        {"--grace-ms", RUSH_TO(&o->grace_ms)}, {"--connections", RUSH_TO(&o->connections), 1, 65536}, {"--max-mb", RUSH_TO(&mb), 1}, {"--context", RUSH_TO(&o->context)},
+        {"--log", RUSH_TO(&o->log)}, {"--shared-memory", RUSH_TO(&o->shared)}, {0}};
     o->key = getenv("RUSHLIGHT_API_KEY");
-    for (int i = 0; i < argc; ++i) {
-        size_t k = 0, n = sizeof known / sizeof *known;
-        if (!strcmp(argv[i], "--log") || !strcmp(argv[i], "--shared-memory")) {
-            *(argv[i][2] == 'l' ? &o->log : &o->shared) = true;
-            continue;
-        }
-        while (k < n && strcmp(known[k].name, argv[i])) ++k;
-        if (k == n && argv[i][0] != '-' && !o->dir) {
-            o->dir = argv[i];
-            continue;
-        }
-        if (k == n) return fprintf(stderr, "rushlight: serve does not know %s\n", argv[i]), -1;
-        if (++i == argc) return fprintf(stderr, "rushlight: %s needs a value\n", known[k].name), -1;
-        char *end = NULL;
-        long long number = known[k].s ? 0 : strtoll(argv[i], &end, 10);
-        if (!known[k].s && (*end || end == argv[i] || number < known[k].least || number > (known[k].i == &o->port ? 65535 : 1000000000))) return fprintf(stderr, "rushlight: %s %s is no such number\n", known[k].name, argv[i]), -1;
-        if (known[k].s) *known[k].s = argv[i];
-        else if (known[k].i) *known[k].i = (int)number;
-        else if (known[k].l) *known[k].l = number;
-        else *known[k].m = number;
-    }
+    if ((n = rush_options_read("serve", known, 1, n, args)) < 0) return n;
+    o->dir = args[0];
     o->max_bytes = (size_t)mb << 20;
     o->max_held = 4 * o->max_bytes;
     if (o->key && !*o->key) o->key = NULL;
-    return o->dir ? 0 : -1;
+    return o->dir ? 0 : RUSH_CMD_WRONG;
 }
 
 static int ends[2]; /* a pipe: a byte comes when the server is to end */
@@ -79,10 +61,10 @@ static bool is_ended(void)
     return poll(&waiting, 1, 1000) > 0;
 }
 
-int rush_cmd_serve(int argc, char **argv)
+int rush_cmd_serve(int n, char **args)
 {
     const struct sigaction ending = {.sa_handler = end, .sa_flags = SA_RESTART};
-    if (read_options(argc, argv)) return RUSH_CMD_WRONG;
+    if ((n = read_options(n, args)) < 0) return n;
     struct stat folder;
     if (stat(serve_given.dir, &folder) || !S_ISDIR(folder.st_mode)) return fprintf(stderr, "rushlight: '%s' is no folder\n", serve_given.dir), 1;
     if (pipe(ends)) return fprintf(stderr, "rushlight: %s\n", strerror(errno)), 1;

@@ -40,6 +40,18 @@ void rush_dataset_drop(rush_dataset *d)
 int64_t rush_dataset_size(const rush_dataset *d) { return given(d) ? d->size : 0; }
 int rush_dataset_columns(const rush_dataset *d) { return given(d) ? d->columns : 0; }
 
+int rush_dataset_filled(const rush_dataset *d, rush_tensor *const *t)
+{
+    for (int c = 0; c < d->columns; c++) RUSH_CHECK(t[c], RUSH_VALUE_ERROR, "the dataset gave no tensor for column %d, and no reason", c);
+    return rush_failed() ? -1 : 0;
+}
+
+static int read_one(rush_dataset *d, int64_t index, rush_tensor **sample)
+{
+    for (int c = 0; c < d->columns; c++) sample[c] = NULL;
+    return d->kind->read(d->arg, index, sample) || rush_dataset_filled(d, sample) ? -1 : 0;
+}
+
 int rush_dataset_read(rush_dataset *d, int64_t index, rush_tensor **sample)
 {
     if (rush_failed()) return -1;
@@ -47,7 +59,7 @@ int rush_dataset_read(rush_dataset *d, int64_t index, rush_tensor **sample)
     RUSH_CHECK(sample && d->kind->read, RUSH_TYPE_ERROR, "reading a sample needs a dataset that has single ones, and room for it");
     if (index < 0) index += d->size;
     RUSH_CHECK(index >= 0 && index < d->size, RUSH_INDEX_ERROR, "sample %lld of a dataset of %lld", (long long)index, (long long)d->size);
-    return d->kind->read(d->arg, index, sample);
+    return read_one(d, index, sample);
 }
 
 int rush_dataset_batch(rush_dataset *d, int64_t n, const int64_t *index, rush_tensor **batch, int64_t *at)
@@ -58,7 +70,7 @@ int rush_dataset_batch(rush_dataset *d, int64_t n, const int64_t *index, rush_te
     int failed = cell ? 0 : -1;
     for (int64_t i = 0; !failed && i < n; i++) {
         *at = index[i];
-        failed = d->kind->read(d->arg, index[i], sample);
+        failed = read_one(d, index[i], sample);
         for (int c = 0; !failed && c < d->columns; c++) cell[c * n + i] = sample[c];
     }
     for (int c = 0; !failed && c < d->columns; c++)

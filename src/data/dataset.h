@@ -17,5 +17,6 @@ struct rush_dataset {
 
 /* The samples of these numbers as tensors with a first dimension more; parked. 0 or -1, *at is then the sample. */
 int rush_dataset_batch(rush_dataset *, int64_t n, const int64_t *index, rush_tensor **batch, int64_t *at);
+int rush_dataset_filled(const rush_dataset *, rush_tensor *const *); /* one for each column? 0 or -1 */
 
 #endif

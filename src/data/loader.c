@@ -44,13 +44,12 @@ static void fill(rush_loader *l, slot *s)
     int failed = !index || rush_dataset_batch(l->data, n, index, t, &at);
     if (!failed && l->o.transform) failed = l->o.transform(l->o.transform_arg, l->data->columns, t);
     rush_free(plain);
+    if (!failed) rush_dataset_filled(l->data, t);
     if (failed && !rush_failed()) rush_fail(RUSH_RUNTIME_ERROR, "the dataset gave no sample and no reason");
     for (int c = 0; c < l->data->columns; c++) s->t[c] = rush_failed() ? NULL : rush_keep(t[c]);
     s->error = (rush_error_state){0};
     if (rush_failed()) {
-        rush_error_state e = rush_error_take();
-        rush_fail(e.kind, "loader, batch %lld, sample %lld: %s", (long long)s->batch, (long long)at, e.message ? e.message : "no memory");
-        rush_free(e.message);
+        rush_error_in("loader, batch %lld, sample %lld", (long long)s->batch, (long long)at);
         s->error = rush_error_take();
     }
     rush_scope_close(mark);
@@ -97,6 +96,8 @@ static int64_t draw(rush_generator *g)
     return x;
 }
 
+static int64_t parts(int64_t n, int64_t each, bool whole) { return n / each + (!whole && n % each); }
+
 /* The samples of the epoch that begins, drawn as PyTorch's DataLoader and RandomSampler do. */
 static int begin_epoch(rush_loader *l)
 {
@@ -118,7 +119,7 @@ static int begin_epoch(rush_loader *l)
     int64_t shares = RUSH_MAX(l->o.shares, 1);
     int failed = l->o.shuffle && !order ? -1 : 0;
     if (!failed && (order || shares > 1)) {
-        l->samples = l->o.drop_last ? n / shares : (n + shares - 1) / shares;
+        l->samples = parts(n, shares, l->o.drop_last);
         l->order = rush_malloc((size_t)RUSH_MAX(l->samples, 1) * sizeof *l->order);
         failed = l->order ? 0 : -1;
         const int64_t *from = order ? rush_ptr(order) : NULL;
@@ -128,7 +129,7 @@ static int begin_epoch(rush_loader *l)
         }
     }
     rush_scope_close(mark);
-    l->batches = l->o.drop_last ? l->samples / l->o.batch : (l->samples + l->o.batch - 1) / l->o.batch;
+    l->batches = parts(l->samples, l->o.batch, l->o.drop_last);
     l->asked = l->given = 0;
     l->running = !failed;
     return failed;
@@ -191,8 +192,7 @@ int rush_loader_next(rush_loader *l, rush_tensor **batch)
 int64_t rush_loader_batches(const rush_loader *l)
 {
     if (!rush_lives(l, "a loader")) return 0;
-    int64_t shares = RUSH_MAX(l->o.shares, 1), n = l->o.drop_last ? l->data->size / shares : (l->data->size + shares - 1) / shares;
-    return l->o.drop_last ? n / l->o.batch : (n + l->o.batch - 1) / l->o.batch;
+    return parts(parts(l->data->size, RUSH_MAX(l->o.shares, 1), l->o.drop_last), l->o.batch, l->o.drop_last);
 }
 
 rush_loader *rush_loader_new_with(rush_dataset *data, const rush_loader_options *o)

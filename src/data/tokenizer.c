@@ -287,8 +287,9 @@ rush_tensor *rush_tokenizer_encode(const rush_tokenizer *t, const char *text, si
 int64_t rush_tokenizer_decode(const rush_tokenizer *t, const rush_tensor *numbers, char *buf, size_t size)
 {
     if (rush_failed() || !rush_tokenizer_given(t) || !rush_tensor_given(numbers)) return -1;
-    RUSH_CHECK(numbers->ndim == 1, RUSH_TYPE_ERROR, "what is decoded is a 1-d tensor of integers");
+    RUSH_CHECK(numbers->ndim == 1 && rush_dtype_is_integer((rush_dtype)numbers->dtype), RUSH_TYPE_ERROR, "what is decoded is a 1-d tensor of integers");
     int64_t length = 0;
+    if (!buf) size = 0;
     rush_scope() {
         const rush_tensor *w = rush_cast_copy(numbers, RUSH_I64);
         const int64_t *k = w ? rush_ptr(w) : NULL;

@@ -167,12 +167,10 @@ static rush_work *work_new(rush_group *g, const rush_collective *call)
 static void take_error(rush_work *w)
 {
     rush_group *g = w->group;
-    rush_error_state e = rush_error_take();
     char host[64] = "", number[48] = "";
     gethostname(host, sizeof host - 1);
     snprintf(number, sizeof number, w->number >= 0 ? " (collective %lld)" : " (after collective %lld)", w->number >= 0 ? (long long)w->number : (long long)g->number - 1);
-    rush_fail(e.kind, "%s%s of group '%s', rank %d of %d on host %s: %s", w->what, number, g->name, g->rank, g->size, host, e.message ? e.message : "not enough memory");
-    free(e.message);
+    rush_error_in("%s%s of group '%s', rank %d of %d on host %s", w->what, number, g->name, g->rank, g->size, host);
     w->error = rush_error_take();
     rush_recorder_end(w);
     rush_recorder_dump(g, w->error.message ? w->error.message : "not enough memory");

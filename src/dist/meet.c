@@ -166,10 +166,7 @@ static int connect_to(const card *c, int i, const char *name, double until)
     int fd = rush_socket_connect(host, atoi(port), RUSH_MAX(until - rush_seconds(), 0), true);
     if (fd >= 0 && !rush_socket_send(fd, &c->number, 8, until)) return fd;
     if (fd >= 0) close(fd);
-    rush_error_state e = rush_error_take();
-    rush_fail(e.kind, "rank %d on host %s: %s", i, name, e.message ? e.message : "no memory");
-    free(e.message);
-    return -1;
+    return rush_error_in("rank %d on host %s", i, name);
 }
 
 /* One connection that says which rank it is; what does not, or says it twice, is closed. */

@@ -154,12 +154,7 @@ static int receive_answer(int fd, rush_request *r, double until)
 static int tell_where(tcp_store *t)
 {
     if (rush_error_kind_now() != RUSH_DIST_NETWORK_ERROR) return -1;
-    rush_error_state e = rush_error_take();
-    const char *text = e.message ? e.message : "no memory", *about = "the store at";
-    bool says = !strncmp(text, about, strlen(about));
-    if (says) rush_fail(e.kind, "%s", text);
-    else rush_fail(e.kind, "%s (%s, %d): %s", about, t->host, t->port, text);
-    free(e.message);
+    if (strncmp(rush_error(), "the store at", 12)) rush_error_in("the store at (%s, %d)", t->host, t->port);
     return -1;
 }
 

@@ -6,11 +6,9 @@
 #include "base/text.h"
 #include <rushlight/program.h>
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define DECLARATION "rushlight.json"
 
@@ -108,6 +106,20 @@ static int write_all(rush_zip_writer *z, const char *model, const extra *extras,
     return failed;
 }
 
+/* Can what was written be read? An error names the file that it is to become. */
+static int check_draft(const char *draft, const char *path)
+{
+    if (!draft) return -1;
+    bool well = false;
+    rush_scope() well = rush_program_load(draft) != NULL;
+    const char *said = well ? NULL : rush_error(), *at = said ? strstr(said, draft) : NULL;
+    if (!at) return well ? 0 : -1;
+    rush_error_state e = rush_error_take();
+    rush_fail((rush_error_kind)e.kind, "%.*s%s%s", (int)(at - said), said, path, at + strlen(draft));
+    free(e.message);
+    return -1;
+}
+
 static int write_archive(const char *model, const char *path, const rush_archive_options *o)
 {
     const extra extras[EXTRAS] = {{"labels.txt", o->labels}, {"merges.txt", o->merges}, {"vocab.json", o->vocabulary}};
@@ -123,6 +135,7 @@ static int write_archive(const char *model, const char *path, const rush_archive
         rush_zip_begin(&z, rush_zip_to_file, &w);
         failed = write_all(&z, model, extras, text, n);
         failed = rush_zip_end(&z, !failed) || failed;
+        failed = failed || check_draft(rush_write_draft(&w), path); /* what cannot be read takes nobody's place */
         failed = rush_write_end(&w, !failed) || failed;
     }
     free(text);
@@ -143,21 +156,11 @@ static int check_options(const rush_archive_options *o)
 int rush_program_archive_with(const char *model, const char *path, const rush_archive_options *options)
 {
     const rush_archive_options *o = RUSH_OPTIONS(options);
-    char draft[1024];
     if (rush_failed()) return -1;
     RUSH_CHECK(model && path, RUSH_TYPE_ERROR, "a path is missing (NULL)");
     RUSH_CHECK(!rush_script_is_archive(model), RUSH_NOT_IMPLEMENTED, "'%s' is a program of TorchScript: an archive holds one of torch.export or ONNX", model);
     if (check_options(o)) return -1;
     struct stat old;
     RUSH_CHECK(stat(path, &old) || S_ISREG(old.st_mode), RUSH_IO_ERROR, "can't write '%s': it is no regular file", path);
-    char *real = realpath(path, NULL); /* links are followed, as other files are written */
-    bool fits = (size_t)snprintf(draft, sizeof draft, "%s.draft", real ? real : path) < sizeof draft;
-    if (!fits) free(real);
-    RUSH_CHECK(fits, RUSH_VALUE_ERROR, "the path '%.100s' is too long", path);
-    int failed = write_archive(model, draft, o);
-    rush_scope() failed = failed || !rush_program_load(draft); /* what cannot be read takes nobody's place */
-    if (!failed && rename(draft, real ? real : path)) failed = rush_fail(RUSH_IO_ERROR, "can't write '%s': %s", path, strerror(errno));
-    if (failed) unlink(draft);
-    free(real);
-    return failed ? -1 : 0;
+    return write_archive(model, path, o);
 }

@@ -100,6 +100,7 @@ rush_module *rush_onnx_load(const char *path, size_t at, size_t n)
     bool failed = !m || read_opset(&file, model) || read_model(&file, model, m);
     if (file.mapping) rush_unmap(file.mapping);
     rush_scope_close(mark);
+    if (failed && !strstr(rush_error(), path)) rush_error_in("'%s'", path);
     if (failed) return m ? rush_module_drop(m) : (void)0, NULL;
     return rush_park_object(m);
 }

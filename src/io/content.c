@@ -5,6 +5,7 @@
  */
 #include "io/content.h"
 #include "base/buried.h"
+#include "base/utf8.h"
 #include "nn/module.h"
 
 #include <stdio.h>
@@ -67,6 +68,7 @@ rush_content *rush_content_object(void)
 rush_content *rush_content_text(const char *s)
 {
     RUSH_CHECK_NULL(s, RUSH_TYPE_ERROR, "a text was expected, but there is none (NULL)");
+    RUSH_CHECK_NULL(rush_utf8_is(s), RUSH_VALUE_ERROR, "the text '%.100s' is no UTF-8, as those of files are", s);
     return rush_content_bytes(RUSH_CONTENT_TEXT, s, strlen(s));
 }
 

@@ -22,6 +22,7 @@ typedef struct rush_writing {
 } rush_writing;
 RUSH_PY int rush_write_begin(rush_writing *, const char *path);
 int rush_write(rush_writing *, const void *, size_t);
+const char *rush_write_draft(rush_writing *); /* the path at which what was written can be read before it takes its place; NULL and an error */
 RUSH_PY int rush_write_end(rush_writing *, bool keep); /* false: forget it */
 
 /* ---- what was replaced: replaced.c ---- */

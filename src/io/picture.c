@@ -80,23 +80,14 @@ rush_tensor *rush_picture_decode(const void *bytes, size_t n, rush_picture_mode 
     return decode(bytes, n, mode, false);
 }
 
-/* The error gets the file's name. */
-static rush_tensor *named(rush_tensor *t, const char *path)
-{
-    if (t) return t;
-    rush_error_state e = rush_error_take();
-    rush_fail(e.kind, "'%s': %s", path, e.message ? e.message : "no memory");
-    rush_free(e.message);
-    return NULL;
-}
-
 rush_tensor *rush_picture_load(const char *path, rush_picture_mode mode)
 {
     RUSH_CHECK_NULL(path, RUSH_TYPE_ERROR, "a path is missing (NULL)");
     rush_mapping *m = rush_failed() ? NULL : rush_map(path);
     if (!m) return NULL;
     size_t mark = rush_scope_open();
-    rush_tensor *t = named(decode(m->data, m->size, mode, true), path);
+    rush_tensor *t = decode(m->data, m->size, mode, true);
+    if (!t) rush_error_in("'%s'", path);
     t = rush_keep(t ? rush_contiguous_copy(t) : NULL);
     rush_scope_close(mark);
     rush_unmap(m);

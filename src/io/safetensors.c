@@ -16,16 +16,6 @@ static int by_size(const void *a, const void *b)
 
 typedef struct named { const rush_tensor *t; const char *name; } named;
 
-static bool is_text(const char *s)
-{
-    while (*s) {
-        int n = rush_utf8_length(s);
-        if (!n) return false;
-        s += n;
-    }
-    return true;
-}
-
 /* The header of tensors that lie one after the other; NULL: no memory. */
 static char *header_of(const named *e, int n)
 {
@@ -63,7 +53,7 @@ int rush_safetensors_save(const char *path, rush_state s)
         e[i] = (named){rush_as_in_files(s.tensor[i]), s.name[i]};
         if (!e[i].t) failed = -1;
         else if (!rush_dtypes[e[i].t->dtype].safetensors) failed = rush_fail(RUSH_TYPE_ERROR, "safetensors files hold no %s ('%s')", rush_dtype_name(e[i].t->dtype), s.name[i]);
-        else if (!is_text(s.name[i])) failed = rush_fail(RUSH_VALUE_ERROR, "the name '%s' is no UTF-8, which safetensors files ask for", s.name[i]);
+        else if (!rush_utf8_is(s.name[i])) failed = rush_fail(RUSH_VALUE_ERROR, "the name '%s' is no UTF-8, which safetensors files ask for", s.name[i]);
         for (int k = 0; k < i && !failed; k++)
             if (!strcmp(s.name[k], s.name[i])) failed = rush_fail(RUSH_VALUE_ERROR, "the name '%s' is there twice", s.name[i]);
     }

@@ -136,11 +136,8 @@ rush_tensor *rush_sound_load(const char *path, int *rate)
     if (!m) return NULL;
     rush_tensor *t = rush_sound_decode(m->data, m->size, rate);
     rush_unmap(m);
-    if (t) return t;
-    rush_error_state e = rush_error_take();
-    rush_fail(e.kind, "'%s': %s", path, e.message ? e.message : "no memory");
-    rush_free(e.message);
-    return NULL;
+    if (!t) rush_error_in("'%s'", path);
+    return t;
 }
 
 int rush_sound_save(const char *path, const rush_tensor *t, int rate)

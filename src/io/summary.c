@@ -3,6 +3,7 @@
 #include "io/picture.h"
 #include "io/summary_file.h"
 #include "base/text.h"
+#include "base/utf8.h"
 
 #include <math.h>
 
@@ -19,7 +20,7 @@ int rush_summary_scalar(rush_summary *s, const char *tag, double value, int64_t 
 {
     if (rush_failed()) return -1;
     if (!rush_summary_given(s)) return -1;
-    RUSH_CHECK(tag, RUSH_TYPE_ERROR, "a scalar needs a summary, a tag and what it shows");
+    RUSH_CHECK(tag && rush_utf8_is(tag), RUSH_TYPE_ERROR, "a scalar needs a summary, a tag of UTF-8 and what it shows");
     rush_bytes v = {0};
     rush_pb_text(&v, 1, tag);
     rush_pb_float(&v, F_SCALAR, (float)value);
@@ -61,7 +62,7 @@ int rush_summary_histogram(rush_summary *s, const char *tag, const rush_tensor *
 {
     if (rush_failed()) return -1;
     if (!rush_summary_given(s)) return -1;
-    RUSH_CHECK(tag && rush_tensor_given(given), RUSH_TYPE_ERROR, "a histogram needs a summary, a tag and what it shows");
+    RUSH_CHECK(tag && rush_utf8_is(tag) && rush_tensor_given(given), RUSH_TYPE_ERROR, "a histogram needs a summary, a tag of UTF-8 and what it shows");
     int failed = -1;
     size_t mark = rush_scope_open();
     const rush_tensor *t = as_doubles(given);
@@ -103,7 +104,7 @@ int rush_summary_image(rush_summary *s, const char *tag, const rush_tensor *give
 {
     if (rush_failed()) return -1;
     if (!rush_summary_given(s)) return -1;
-    RUSH_CHECK(tag && rush_tensor_given(given), RUSH_TYPE_ERROR, "a image needs a summary, a tag and what it shows");
+    RUSH_CHECK(tag && rush_utf8_is(tag) && rush_tensor_given(given), RUSH_TYPE_ERROR, "a image needs a summary, a tag of UTF-8 and what it shows");
     int failed = -1;
     size_t mark = rush_scope_open();
     rush_tensor *t = (rush_tensor *)given;
@@ -148,7 +149,7 @@ int rush_summary_audio(rush_summary *s, const char *tag, const rush_tensor *give
 {
     if (rush_failed()) return -1;
     if (!rush_summary_given(s)) return -1;
-    RUSH_CHECK(tag && rush_tensor_given(given), RUSH_TYPE_ERROR, "a audio needs a summary, a tag and what it shows");
+    RUSH_CHECK(tag && rush_utf8_is(tag) && rush_tensor_given(given), RUSH_TYPE_ERROR, "a audio needs a summary, a tag of UTF-8 and what it shows");
     int failed = -1;
     size_t mark = rush_scope_open();
     const rush_tensor *t = as_doubles(given);
@@ -191,7 +192,7 @@ int rush_summary_text(rush_summary *s, const char *tag, const char *markdown, in
 {
     if (rush_failed()) return -1;
     if (!rush_summary_given(s)) return -1;
-    RUSH_CHECK(tag && markdown, RUSH_TYPE_ERROR, "a text needs a summary, a tag and what it shows");
+    RUSH_CHECK(tag && rush_utf8_is(tag) && markdown, RUSH_TYPE_ERROR, "a text needs a summary, a tag of UTF-8 and what it shows");
     size_t n = strlen(tag) + 16;
     char *name = rush_malloc(n);
     if (!name) return -1;
@@ -208,7 +209,7 @@ int rush_summary_tensor(rush_summary *s, const char *tag, const rush_tensor *giv
 {
     if (rush_failed()) return -1;
     if (!rush_summary_given(s)) return -1;
-    RUSH_CHECK(tag && rush_tensor_given(given), RUSH_TYPE_ERROR, "a tensor is shown in a summary and by a tag");
+    RUSH_CHECK(tag && rush_utf8_is(tag) && rush_tensor_given(given), RUSH_TYPE_ERROR, "a tensor is shown in a summary and by a tag");
     static const struct { rush_dtype dtype; int kind; } kinds[] = {{RUSH_F32, 1}, {RUSH_F64, 2}, {RUSH_I32, 3}, {RUSH_I64, 9}};
     int failed = -1;
     size_t mark = rush_scope_open();
@@ -234,7 +235,7 @@ int rush_summary_pr_curve(rush_summary *s, const char *tag, const rush_tensor *l
     enum { MOST = 127 };
     if (rush_failed()) return -1;
     if (!rush_summary_given(s)) return -1;
-    RUSH_CHECK(tag && rush_tensor_given(labels) && rush_tensor_given(predictions) && (!weights || rush_tensor_given(weights)), RUSH_TYPE_ERROR, "a pr_curve needs a summary, a tag and what it shows");
+    RUSH_CHECK(tag && rush_utf8_is(tag) && rush_tensor_given(labels) && rush_tensor_given(predictions) && (!weights || rush_tensor_given(weights)), RUSH_TYPE_ERROR, "a pr_curve needs a summary, a tag of UTF-8 and what it shows");
     int n = thresholds <= 0 || thresholds > MOST ? MOST : thresholds, failed = -1;
     size_t mark = rush_scope_open();
     const rush_tensor *y = as_doubles(labels), *p = y ? as_doubles(predictions) : NULL, *w = p && weights ? as_doubles(weights) : NULL;

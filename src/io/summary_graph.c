@@ -178,6 +178,7 @@ int64_t rush_graph_dot(const rush_tensor *result, char *buf, size_t size)
 {
     if (rush_failed()) return -1;
     if (!rush_tensor_given(result)) return -1;
+    if (!buf) size = 0;
     walk w = {0};
     rush_bytes b = {0};
     int64_t length = -1;

@@ -198,6 +198,15 @@ static int take_place(rush_writing *w)
     return 0;
 }
 
+const char *rush_write_draft(rush_writing *w)
+{
+    if (put_rest(w)) return NULL;
+    w->waiting = 0;
+    if (fflush(w->f)) trouble(w);
+    else if (w->named || !name_draft(w)) return w->draft;
+    return NULL;
+}
+
 int rush_write_end(rush_writing *w, bool keep)
 {
     int failed = 0;

@@ -19,15 +19,15 @@ static bool plain_name(const rush_op *op)
     return true;
 }
 
-/* The overload that has the plain name: the one without a name, else the tensors' one, else the first. */
+/* The overload that has the plain name: where()'s of three tensors, else the one without a name, else the tensors' one, else the first. */
 static const rush_op *main_overload(const rush_op *op)
 {
-    const rush_op *first = rush_op_find(op->base), *tensor = NULL;
-    for (const rush_op *o = first; o; o = o->next) {
-        if (!strcmp(o->name, o->base)) return o;
-        if (!tensor && (!strcmp(o->name + strlen(o->base), ".Tensor") || !strcmp(o->name + strlen(o->base), ".self"))) tensor = o;
-    }
-    return tensor ? tensor : first;
+    static const char *const endings[] = {".self", "", ".Tensor"};
+    const rush_op *first = rush_op_find(op->base);
+    for (size_t i = 0; i < RUSH_COUNT(endings); ++i)
+        for (const rush_op *o = first; o; o = o->next)
+            if (!strcmp(o->name + strlen(o->base), endings[i])) return o;
+    return first;
 }
 
 const char *rush_op_c_name(const rush_op *op)

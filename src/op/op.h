@@ -103,6 +103,7 @@ RUSH_PY rush_tensor **rush_out_list(rush_value *out, int i, size_t n);
 /* Parks a thing that is no tensor: its first member is the function that gives up one reference to it. */
 typedef void (*rush_object_end)(void *object);
 void *rush_park_object(void *object);
+bool rush_op_is_added(const rush_op *); /* by a program, behind those of the library */
 const char *rush_arg_c_name(const rush_arg *); /* as a parameter or field in C and C++; the text lives until the next call */
 const char *rush_node_name(const rush_op *); /* what graphs call it; the text lives until the next call */
 /* Closes the scope of an operation's body, but hands its results on to the caller's. */

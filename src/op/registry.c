@@ -82,7 +82,7 @@ static int read_saves(rush_op *op)
         size_t n = strcspn(s, ", @");
         uint64_t arg = arg_bit(op, s, n);
         int result = result_number(op, s, n);
-        RUSH_CHECK(arg || result >= 0, RUSH_VALUE_ERROR, "schema '%s' has no argument '%.*s' to save", op->schema, (int)n, s);
+        RUSH_CHECK(arg || (result >= 0 && result < op->nout), RUSH_VALUE_ERROR, "schema '%s' has no argument or result '%.*s' to save", op->schema, (int)n, s);
         if (arg) op->saves_in |= arg;
         else op->saves_out |= 1u << result;
         s += n;
@@ -214,12 +214,16 @@ static void report(int failed)
     rush_error_clear();
 }
 
+static uint32_t own_ops;
+bool rush_op_is_added(const rush_op *op) { return op->index >= own_ops; }
+
 __attribute__((constructor(900))) static void register_families(void)
 {
     for (rush_op *const *op = __start_rush_ops; op < __stop_rush_ops; ++op)
         if (*op) report(rush_op_register(*op));
     for (rush_op *const *op = __start_rush_sparse_ops; op < __stop_rush_sparse_ops; ++op)
         if (*op) report(adopt_all(*op));
+    own_ops = (uint32_t)registry.n;
     if ((quantized_rules = rush_calloc(registry.n, sizeof *quantized_rules))) n_quantized_rules = registry.n;
     for (const rush_quantized_rule *rule = __start_rush_quantized_rules; rule < __stop_rush_quantized_rules; ++rule)
         if (rule->names) report(take_rule(rule));

@@ -184,6 +184,13 @@ static void end_arg(rush_arg *arg)
     else if (arg->def.kind == RUSH_V_INTS) rush_free((int64_t *)arg->def.ints);
 }
 
+static bool is_among(const char *name, const rush_arg *args, int n)
+{
+    for (int i = 0; i < n; ++i)
+        if (!strcmp(args[i].name, name)) return true;
+    return false;
+}
+
 /* Up to 63 arguments into args, which stay the caller's to end; their number, or -1 minus the number. */
 static int take_each_arg(reader *r, rush_arg *args)
 {
@@ -201,6 +208,7 @@ static int take_each_arg(reader *r, rush_arg *args)
         if (n == 63) wrong(r, "fewer arguments");
         else if (take_type(r, arg)) ;
         else if (!(arg->name = take_name(r, false))) wrong(r, "an argument's name");
+        else if (is_among(arg->name, args, n)) rush_fail(RUSH_VALUE_ERROR, "schema '%s': two arguments are called '%s'", r->op->schema, arg->name);
         else if (take(r, "=") && take_default(r, arg)) ;
         else if (!take(r, ",") && *r->at != ')') wrong(r, ", or )");
         ++n;

@@ -232,9 +232,13 @@ int rush_optim_load_state(rush_optim *o, rush_state from)
 
 static void option(rush_optim *o, const char *name, double value)
 {
+    static const char *const at_least_0[] = {"momentum", "weight_decay", "eps", "alpha", "rho", "lr_decay", "momentum_decay", "initial_accumulator_value"};
+    for (size_t k = 0; k < RUSH_COUNT(at_least_0); k++)
+        if (!(value >= 0) && !strcmp(name, at_least_0[k])) rush_fail(RUSH_VALUE_ERROR, "Invalid %s value: %g", strcmp(name, "eps") ? name : "epsilon", value);
     if (o && o->noptions < RUSH_OPTIM_OPTIONS) o->option[o->noptions++] = (rush_optim_option){name, value};
 }
 
+static rush_optim *made(rush_optim *o) { return rush_failed() ? NULL : o; }
 
 #define SAME "maximize! foreach- differentiable~"
 #define ADAM "lr betas=beta1,beta2 eps weight_decay "
@@ -282,7 +286,7 @@ rush_optim *rush_sgd_with(rush_tensors p, const rush_sgd_options *s)
     option(o, "dampening", s->dampening);
     option(o, "nesterov", s->nesterov);
     option(o, "maximize", s->maximize);
-    return o;
+    return made(o);
 }
 
 static rush_optim *adam_like(const rush_optim_kind *kind, rush_tensors p, const rush_adam_options *s, double lr, double decay)
@@ -301,7 +305,7 @@ static rush_optim *adam_like(const rush_optim_kind *kind, rush_tensors p, const 
     option(o, "momentum_decay", RUSH_OPTION(s, momentum_decay, 4e-3));
     if (o && (kind == &adam || kind == &adamw)) o->uses[2] = s->amsgrad;
     if (o && kind == &nadam) o->start[2] = 1;
-    return o;
+    return made(o);
 }
 
 rush_optim *rush_adam_with(rush_tensors p, const rush_adam_options *s) { return adam_like(&adam, p, s, 1e-3, 0); }
@@ -324,7 +328,7 @@ rush_optim *rush_rmsprop_with(rush_tensors p, const rush_rmsprop_options *s)
     option(o, "momentum", s->momentum);
     option(o, "centered", s->centered);
     option(o, "maximize", s->maximize);
-    return o;
+    return made(o);
 }
 
 rush_optim *rush_adagrad_with(rush_tensors p, const rush_adagrad_options *s)
@@ -337,7 +341,7 @@ rush_optim *rush_adagrad_with(rush_tensors p, const rush_adagrad_options *s)
     option(o, "weight_decay", s->weight_decay);
     option(o, "eps", RUSH_OPTION(s, eps, 1e-10));
     option(o, "maximize", s->maximize);
-    return o;
+    return made(o);
 }
 
 rush_optim *rush_adadelta_with(rush_tensors p, const rush_adadelta_options *s)
@@ -348,20 +352,22 @@ rush_optim *rush_adadelta_with(rush_tensors p, const rush_adadelta_options *s)
     option(o, "eps", RUSH_OPTION(s, eps, 1e-6));
     option(o, "weight_decay", s->weight_decay);
     option(o, "maximize", s->maximize);
-    return o;
+    return made(o);
 }
 
 rush_optim *rush_rprop_with(rush_tensors p, const rush_rprop_options *s)
 {
     s = RUSH_OPTIONS(s);
+    double less = RUSH_OPTION(s, eta_minus, 0.5), more = RUSH_OPTION(s, eta_plus, 1.2);
+    RUSH_CHECK_NULL(less > 0 && less < 1 && more > 1, RUSH_VALUE_ERROR, "Invalid eta values: %g, %g", less, more);
     rush_optim *o = make(&rprop, p, RUSH_OPTION(s, lr, 1e-2));
     if (o) o->start[1] = o->lr;
     option(o, "step_size_min", RUSH_OPTION(s, step_min, 1e-6));
     option(o, "step_size_max", RUSH_OPTION(s, step_max, 50));
-    option(o, "etaminus", RUSH_OPTION(s, eta_minus, 0.5));
-    option(o, "etaplus", RUSH_OPTION(s, eta_plus, 1.2));
+    option(o, "etaminus", less);
+    option(o, "etaplus", more);
     option(o, "maximize", s->maximize);
-    return o;
+    return made(o);
 }
 
 rush_optim *rush_asgd_with(rush_tensors p, const rush_asgd_options *s)
@@ -377,7 +383,7 @@ rush_optim *rush_asgd_with(rush_tensors p, const rush_asgd_options *s)
     option(o, "alpha", RUSH_OPTION(s, alpha, 0.75));
     option(o, "weight_decay", s->weight_decay);
     option(o, "maximize", s->maximize);
-    return o;
+    return made(o);
 }
 
 /* ---- clipping ---- */

@@ -3,6 +3,7 @@
 #include "serve/serve.h"
 #include "config.h"
 
+#include <arpa/inet.h>
 #include <civetweb.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -185,19 +186,16 @@ int serve_body_read(struct mg_connection *c, char **body, size_t *n)
     *n = 0;
     if (told > 0 && (unsigned long long)told > serve_given.max_bytes) return too_large(c);
     if (waits(c)) mg_write(c, "HTTP/1.1 100 Continue\r\n\r\n", 25);
+    int got = 0; /* negative: cut short, or chunks that civetweb cannot read */
     for (size_t counted = 0;;) {
         size_t have = atomic_fetch_add(&held, room - counted) + room - counted;
         counted = room;
         char *more = have > serve_given.max_held ? NULL : realloc(*body, SERVE_ROOM(room + 1));
         if (!more) return free(*body), *body = NULL, atomic_fetch_sub(&held, counted), *n = 0, 429;
         *body = more;
-        while (*n < room) {
-            int got = mg_read(c, *body + *n, room - *n);
-            if (got <= 0) break;
-            *n += (size_t)got;
-        }
+        while (*n < room && (got = mg_read(c, *body + *n, room - *n)) > 0) *n += (size_t)got;
         if (told >= 0 || *n < room) {
-            if (told >= 0 && *n < room) return free(*body), *body = NULL, atomic_fetch_sub(&held, counted), *n = 0, 400;
+            if (got < 0 || (told >= 0 && *n < room)) return free(*body), *body = NULL, atomic_fetch_sub(&held, counted), *n = 0, 400;
             atomic_fetch_sub(&held, counted - *n);
             (*body)[*n] = 0;
             return decode(c, body, n);
@@ -215,7 +213,7 @@ void serve_body_free(char *body, size_t n)
 
 const char *serve_body_why(int status)
 {
-    return status == 413 ? "the request is larger than the server allows" : status == 429 ? "the server is busy with other large requests" : status == 415 ? "bodies are compressed by gzip or deflate, or not at all" : "the body was cut short, or its compression is damaged";
+    return status == 413 ? "the request is larger than the server allows" : status == 429 ? "the server is busy with other large requests" : status == 415 ? "bodies are compressed by gzip or deflate, or not at all" : "the body was cut short, its chunks have extensions, or its compression is damaged";
 }
 
 static int body_failed(struct mg_connection *c, int status) { return serve_send_error(c, status, serve_body_why(status)); }
@@ -574,6 +572,19 @@ static bool may(struct mg_connection *c)
            (bearer && !strncasecmp(bearer, "Basic ", 6) && is_password(bearer + 6, serve_given.key)) || (key && same(key, serve_given.key));
 }
 
+/* Does the request say once, and in one way, where its body ends? Else who stands before the server may see the next request elsewhere. */
+static bool is_framed(const struct mg_request_info *info)
+{
+    const char *length = NULL, *encoding = NULL;
+    for (int i = 0; i < info->num_headers; ++i) {
+        const char *name = info->http_headers[i].name, **told = !strcasecmp(name, "Content-Length") ? &length : !strcasecmp(name, "Transfer-Encoding") ? &encoding : NULL;
+        if (told && *told) return false;
+        if (told) *told = info->http_headers[i].value;
+    }
+    size_t digits = length ? strspn(length, "0123456789") : 0;
+    return !length || (!encoding && digits && !length[digits + strspn(length + digits, " \t")]);
+}
+
 static int handle(struct mg_connection *c, void *arg)
 {
     const struct mg_request_info *info = mg_get_request_info(c);
@@ -584,7 +595,8 @@ static int handle(struct mg_connection *c, void *arg)
     response_counted = false;
     bool logged = serve_logs_requests(); /* as it was asked: the line is written after the answer, when the client may have changed that already */
     bool post = !strcmp(info->request_method, "POST"), get = !strcmp(info->request_method, "GET") || !strcmp(info->request_method, "HEAD");
-    if (!may(c)) status = serve_send_error(c, 401, "this server needs a key");
+    if (!is_framed(info)) status = serve_send_error(c, 400, "the headers do not say clearly where the body ends");
+    else if (!may(c)) status = serve_send_error(c, 401, "this server needs a key");
     else if (!post && !get) status = serve_send_error(c, 405, "only GET, HEAD and POST");
     else if ((size_t)snprintf(path, sizeof path, "%s", info->local_uri) >= sizeof path) status = serve_send_error(c, 404, "no such path");
     else status = route(c, path, post);
@@ -623,7 +635,9 @@ int serve_http_begin(void)
     const char *pem = serve_given.tls;
     if (pem) RUSH_CHECK(mg_init_library(MG_FEATURES_TLS) & MG_FEATURES_TLS, RUSH_NOT_IMPLEMENTED, "civetweb could not load OpenSSL: libssl.so is missing, or of a version that it does not know (docs/serve.md)");
     else mg_init_library(0);
-    bool six = strchr(serve_given.host, ':') != NULL;
+    struct in_addr unused;
+    bool six = strchr(serve_given.host, ':') != NULL, named = serve_given.host[strspn(serve_given.host, "0123456789.")];
+    RUSH_CHECK(six || named || inet_pton(AF_INET, serve_given.host, &unused) == 1, RUSH_VALUE_ERROR, "cannot listen at '%s': it is no address", serve_given.host); /* civetweb would find one in it */
     RUSH_CHECK(!six || mg_check_feature(MG_FEATURES_IPV6), RUSH_NOT_IMPLEMENTED, "cannot listen at %s: civetweb was built without IPv6 on this machine", serve_given.host);
     snprintf(ports, sizeof ports, six ? "[%s]:%d%s" : "%s:%d%s", serve_given.host, serve_given.port, pem ? "s" : "");
     snprintf(threads, sizeof threads, "%d", serve_given.connections);

@@ -15,6 +15,17 @@ rush_storage *rush_storage_over(void *data, size_t nbytes, void (*release)(void 
     return s;
 }
 
+static char nobody; /* the owner of closed ones */
+
+rush_storage *rush_storage_closed(size_t nbytes) { return rush_storage_over(NULL, nbytes, NULL, &nobody); }
+
+static void open_closed(rush_storage *s)
+{
+    rush_fail(RUSH_RUNTIME_ERROR, "the derivative reads elements of what its record does not name in .saves");
+    s->owner = NULL;
+    if (s->nbytes && (s->data = rush_block_alloc(s->nbytes, &s->block))) memset(s->data, 0, s->nbytes);
+}
+
 static void give_back(rush_device device, void *data, size_t block)
 {
     if (RUSH_LIKELY(device.type == RUSH_CPU)) rush_block_free(data, block);
@@ -58,6 +69,7 @@ void rush_later_mark(void *unused) {}
 
 void *rush_storage_touch(rush_storage *s)
 {
+    if (RUSH_UNLIKELY(s->owner == &nobody)) open_closed(s);
     rush_later_touch(s);
     return s->data;
 }

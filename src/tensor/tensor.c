@@ -277,6 +277,16 @@ RUSH_HOT rush_tensor *rush_tensor_shape_only(const rush_tensor *of)
     return rush_park(t);
 }
 
+rush_tensor *rush_tensor_closed(rush_tensor *of)
+{
+    if (of->layout != RUSH_STRIDED || of->device.type != RUSH_CPU || of->storage) return of;
+    rush_tensor *t = rush_tensor_shape_only(of);
+    int64_t last = of->offset;
+    for (int d = 0; d < of->ndim; ++d) last += (of->size[d] - 1) * of->stride[d];
+    if (t) t->storage = rush_storage_closed(of->numel ? (size_t)(last + 1) * rush_dtypes[of->dtype].size : 0);
+    return t && t->storage ? t : NULL;
+}
+
 rush_tensor *rush_tensor_elsewhere(rush_dtype dtype, rush_device device, int ndim, const int64_t *size, const int64_t *stride, int64_t offset)
 {
     if (rush_numel_of(ndim, size) < 0) return NULL;

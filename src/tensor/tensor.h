@@ -99,6 +99,8 @@ RUSH_PY rush_tensor *rush_tensor_alias(const rush_tensor *t, int ndim, const int
 rush_tensor *rush_tensor_retyped(const rush_tensor *of, rush_dtype);
 /* Size, stride, dtype, device of t without memory: what a derivative sees of an argument that was not saved. */
 rush_tensor *rush_tensor_shape_only(const rush_tensor *t);
+/* The same for derivatives that programs bring along: a look at its elements is an error, and finds zeros. t itself where it is not strided or elsewhere than here. */
+rush_tensor *rush_tensor_closed(rush_tensor *t);
 RUSH_PY rush_tensor *rush_tensor_elsewhere(rush_dtype, rush_device, int ndim, const int64_t *size, const int64_t *stride, int64_t offset);
 /* x.detach(): same memory and version counter, no graph. */
 RUSH_PY rush_tensor *rush_tensor_detach(const rush_tensor *);
@@ -113,6 +115,7 @@ RUSH_PY rush_tensor *rush_tensor_over(rush_storage *, rush_dtype, int ndim, cons
 RUSH_PY void rush_tensor_set_storage(rush_tensor *, rush_storage *, int64_t offset);
 RUSH_PY void rush_tensor_refresh(rush_tensor *); /* numel and layout flags after sizes or strides were written */
 
+rush_storage *rush_storage_closed(size_t nbytes); /* of rush_tensor_closed() */
 RUSH_PY rush_storage *rush_storage_new(size_t nbytes, rush_device);            /* one reference, the caller's */
 RUSH_PY rush_storage *rush_storage_over(void *data, size_t nbytes, void (*release)(void *), void *owner);
 RUSH_PY int rush_storage_resize(rush_storage *, size_t nbytes);

@@ -122,6 +122,25 @@ TEST(loader_names_the_sample_that_failed)
     }
 }
 
+static int first_only(void *arg, int64_t index, rush_tensor **sample) { return (sample[0] = rush_zeros(RUSH_INTS(1))) ? 0 : -1; }
+static int taken_away(void *arg, int columns, rush_tensor **batch) { return batch[0] = NULL, 0; }
+
+TEST(loader_gives_all_columns_or_an_error)
+{
+    static const rush_dataset_kind kind = {.name = "first only", .read = first_only};
+    rush_tensor *x[2] = {rush_zeros(RUSH_INTS(1)), rush_zeros(RUSH_INTS(1))};
+    for (int columns = 1; columns <= 2; columns++) {
+        rush_dataset *d = dataset(rush_dataset_new(&kind, NULL, INT64_MAX, columns));
+        rush_loader *l = loader(rush_loader_new(d, .batch = 3, .transform = columns == 1 ? taken_away : NULL));
+        assert_int_equal(rush_loader_batches(l), INT64_MAX / 3 + 1);
+        assert_int_equal(rush_loader_next(l, x), -1);
+        assert_non_null(strstr(rush_error(), columns == 1 ? "no tensor for column 0" : "no tensor for column 1"));
+        rush_error_clear();
+        assert_int_equal(rush_dataset_read(d, 0, x), columns == 1 ? 0 : -1);
+        rush_error_clear();
+    }
+}
+
 static int doubled(void *arg, int columns, rush_tensor **batch)
 {
     batch[0] = rush_mul(batch[0], 2);
@@ -266,6 +285,9 @@ TEST(byte_pairs)
     no_error();
     check_round_trip(t, " newest", 1);
     check_round_trip(t, "\xff odd  bytes\n", 12);
+    assert_int_equal(rush_tokenizer_decode(t, rush_from_ints(RUSH_INTS('a', 'b')), NULL, 9), 2);
+    assert_int_equal(rush_tokenizer_decode(t, rush_from_floats(RUSH_FLOATS('a')), NULL, 0), -1);
+    rush_error_clear();
     assert_int_equal(rush_tokenizer_save(t, place("merges.txt")), 0);
     rush_tokenizer *again = tokenizer(rush_tokenizer_load(place("merges.txt"), NULL));
     no_error();
@@ -359,6 +381,9 @@ TEST(summary_takes_everything)
     char dot[4096];
     assert_true(rush_graph_dot(out, dot, sizeof dot) > 0);
     assert_non_null(strstr(dot, "ReluBackward0"));
+    assert_int_equal(rush_graph_dot(out, NULL, 9), strlen(dot));
+    assert_int_equal(rush_summary_scalar(s, "\xff", 1, 1), -1); /* TensorBoard could not read the file */
+    rush_error_clear();
     assert_int_equal(rush_summary_histogram(s, "none", rush_zeros(RUSH_INTS(0)), 1), -1);
     rush_error_clear();
     assert_int_equal(close_summary(s), 0);
@@ -387,7 +412,7 @@ int main(int argc, char **argv)
     if (!mkdtemp(folder)) return 1;
     const struct CMUnitTest tests[] = {
 #define UNIT(f) cmocka_unit_test(f)
-        UNIT(loader_keeps_pytorchs_order), UNIT(loader_shares_and_drops), UNIT(loader_names_the_sample_that_failed),
+        UNIT(loader_keeps_pytorchs_order), UNIT(loader_shares_and_drops), UNIT(loader_names_the_sample_that_failed), UNIT(loader_gives_all_columns_or_an_error),
         UNIT(loader_of_npy_files), UNIT(loader_of_pictures), UNIT(pictures_come_back), UNIT(changed_bytes_are_survived), UNIT(sound_comes_back),
         UNIT(characters), UNIT(byte_pairs), UNIT(files_of_gpt2), UNIT(event_file_has_the_bytes_of_the_format), UNIT(summary_takes_everything),
         UNIT(vision_and_sound_operations),

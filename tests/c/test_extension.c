@@ -2,6 +2,7 @@
 #include "suite/suite.h"
 #include <rushlight.h>
 #include <math.h>
+#include <string.h>
 
 static int scale_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
@@ -16,6 +17,9 @@ static void scale_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     float *y = rush_data(out[0].t);
     for (int64_t i = 0; i < rush_numel(in[0].t); ++i) y[i] = x[i] * x[i] * (float)in[1].f;
 }
+
+static int plain_shape(const rush_op *op, const rush_value *in, rush_value *out) { return rush_out(out, 0, RUSH_F32, rush_device_of(in[0].t), rush_ndim(in[0].t), rush_sizes(in[0].t)) ? 0 : -1; }
+static void plain_cpu(const rush_op *op, const rush_value *in, rush_value *out) { memcpy(rush_data(out[0].t), rush_data(in[0].t), (size_t)rush_numel(in[0].t) * sizeof(float)); }
 
 static rush_op scale_square;
 
@@ -44,10 +48,12 @@ static void registers_once(void **state)
     assert_int_equal(rush_op_register(&scale_square), 0);
     assert_int_equal(rush_op_register(&scale_square), 0);
     assert_ptr_equal(rush_op_find("test_scale_square"), &scale_square);
-    static rush_op bad = {.schema = "broken(Tensor self"};
-    assert_int_equal(rush_op_register(&bad), -1);
-    assert_int_equal(rush_error_kind_now(), RUSH_VALUE_ERROR);
-    rush_error_clear();
+    static rush_op bad[] = {{.schema = "broken(Tensor self"}, {.schema = "broken(Tensor a, int b, *, Tensor a) -> Tensor"}};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(rush_op_register(&bad[i]), -1);
+        assert_int_equal(rush_error_kind_now(), RUSH_VALUE_ERROR);
+        rush_error_clear();
+    }
     static rush_op nameless = {.doc = "It has no schema."};
     for (int i = 0; i < 2; i++) {
         assert_int_equal(rush_op_register(i ? &nameless : NULL), -1);
@@ -164,6 +170,51 @@ static void definitions_come_in_pieces(void **state)
     rush_error_clear();
 }
 
+static int gives(void *arg, const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const char *what = arg;
+    if (*what == 'i') out[0] = rush_v_int(3);
+    return *what == 'f' ? -1 : 0;
+}
+
+static void definitions_that_give_no_tensor_are_errors(void **state)
+{
+    static const rush_op *op;
+    static const char *const what[] = {"nothing", "an int", "failure"};
+    if (!op) assert_non_null(op = rush_library_define("test_pieces::gives(Tensor x) -> Tensor"));
+    for (int i = 0; i < 3; i++)
+        rush_scope() {
+            assert_int_equal(rush_library_impl("test_pieces::gives", i % 2 ? "Autograd" : "CPU", gives, (void *)what[i], NULL), 0);
+            rush_tensor *x = rush_requires_grad_set(rush_zeros(RUSH_INTS(1)), i % 2);
+            assert_null(rush_apply(op, 1, (rush_value[]){rush_v_tensor(x)}));
+            assert_non_null(strstr(rush_error(), i == 2 ? "failed without an error" : "gave no tensor as result 0"));
+            rush_error_clear();
+        }
+}
+
+/* ---- a derivative that reads what its record does not save ---- */
+
+static void reads_too_much(rush_grads *s) { s->gin[0] = rush_mul(s->g[0], s->in[0].t); }
+static void reduces_too_much(rush_grads *s) { s->gin[0] = rush_cumsum(s->in[0].t, 0); }
+
+static void what_is_not_saved_is_not_read(void **state)
+{
+    static rush_op op[] = {{.schema = "test_reads_too_much(Tensor self) -> Tensor", .shape = plain_shape, .cpu = plain_cpu, .grad = reads_too_much},
+                           {.schema = "test_reduces_too_much(Tensor self) -> Tensor", .shape = plain_shape, .cpu = plain_cpu, .grad = reduces_too_much},
+                           {.schema = "test_saves_too_much(Tensor self) -> Tensor", .shape = plain_shape, .cpu = plain_cpu, .grad = reads_too_much, .saves = "result1"}};
+    assert_int_equal(rush_op_register(&op[2]), -1); /* there is no such result */
+    rush_error_clear();
+    for (int i = 0; i < 2; i++)
+        rush_scope() {
+            assert_int_equal(rush_op_register(&op[i]), 0);
+            rush_tensor *x = rush_requires_grad_set(rush_ones(RUSH_INTS(3)), true), *y = rush_apply(&op[i], 1, (rush_value[]){rush_v_tensor(x)});
+            assert_non_null(y);
+            assert_int_equal(rush_backward(rush_sum(y)), -1);
+            assert_non_null(strstr(rush_error(), ".saves"));
+            rush_error_clear();
+        }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +223,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(differentiates),
         cmocka_unit_test(functions_have_their_derivative),
         cmocka_unit_test(definitions_come_in_pieces),
+        cmocka_unit_test(definitions_that_give_no_tensor_are_errors),
+        cmocka_unit_test(what_is_not_saved_is_not_read),
     };
     return SUITE(tests);
 }

@@ -53,6 +53,8 @@ static void taking(void **state)
         ARE(T("index_select", V(T("t", V(x))), V(1), V(NUMBERS(2, 0))), 8, 0, 9, 1, 10, 2, 11, 3);
         ARE(T("gather", V(x), V(0), V(T("view", V(NUMBERS(0, 2)), INTS(1, 2)))), 0, 9);
         ARE(T("take", V(x), V(NUMBERS(-1, 0))), 11, 0);
+        assert_string_equal(rush_op_c_name(rush_op_find("where.self")), "rush_where"); /* not nonzero()'s other name */
+        assert_string_equal(rush_op_c_name(rush_op_find("where")), "rush_where_default");
         ARE(T("nonzero", V(mask)), 2, 1, 2, 2, 2, 3);
         ARE(T("embedding", V(x), V(NUMBERS(1, 1))), 4, 5, 6, 7, 4, 5, 6, 7);
         fails(at(x, NUMBERS(3), NULL), RUSH_INDEX_ERROR, "index 3 is out of bounds for dimension 0 with size 3");

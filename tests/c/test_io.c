@@ -119,6 +119,13 @@ static void containers_come_back(void **state)
         rush_content_append(list, list); /* a circle is an error, not an endless walk */
         assert_int_equal(rush_save(file("c.pt"), list), -1);
         rush_error_clear();
+        const char *const wrong[] = {"\xff", "a\xc3", "\xed\xa0\x80", "\xc0\x80"}; /* Python could not read the file */
+        for (size_t i = 0; i < RUSH_COUNT(wrong); i++) {
+            if (i % 2) assert_null(rush_content_text(wrong[i]));
+            else assert_int_equal(rush_content_set(dict, wrong[i], rush_content_none()), -1);
+            assert_int_equal(rush_error_kind_now(), RUSH_VALUE_ERROR);
+            rush_error_clear();
+        }
     }
 }
 

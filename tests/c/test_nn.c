@@ -258,6 +258,21 @@ TEST(optimizers_step_as_in_pytorch)
     no_error();
 }
 
+TEST(settings_that_make_no_sense_are_errors)
+{
+    rush_scope() {
+        rush_tensors p = RUSH_TENSORS(rush_requires_grad_set(rush_from_data((float[]){0}, RUSH_F32, 0, NULL), true));
+        for (int i = 0; i < 9; i++) { /* as in PyTorch */
+            rush_optim *o = i == 0 ? rush_sgd(p, .momentum = -1) : i == 1 ? rush_sgd(p, .weight_decay = NAN) : i == 2 ? rush_adam(p, .eps = -1) : i == 3 ? rush_nadam(p, .momentum_decay = -1)
+                          : i == 4 ? rush_rmsprop(p, .alpha = -1) : i == 5 ? rush_adagrad(p, .lr_decay = -1) : i == 6 ? rush_adadelta(p, .rho = -1) : i == 7 ? rush_rprop(p, .eta_plus = 1)
+                          : rush_asgd(p, .weight_decay = -1);
+            assert_null(o);
+            assert_int_equal(rush_error_kind_now(), RUSH_VALUE_ERROR);
+            rush_error_clear();
+        }
+    }
+}
+
 TEST(gradients_are_clipped)
 {
     rush_scope() {
@@ -309,7 +324,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_start_and_compute_as_in_pytorch), cmocka_unit_test(state_has_pytorchs_names), cmocka_unit_test(layers_may_be_empty_but_not_less),
-        cmocka_unit_test(weights_come_back_from_a_file), cmocka_unit_test(optimizers_step_as_in_pytorch), cmocka_unit_test(lbfgs_in_files), cmocka_unit_test(options_of_layers_may_be_zero),
+        cmocka_unit_test(weights_come_back_from_a_file), cmocka_unit_test(optimizers_step_as_in_pytorch), cmocka_unit_test(settings_that_make_no_sense_are_errors), cmocka_unit_test(lbfgs_in_files), cmocka_unit_test(options_of_layers_may_be_zero),
         cmocka_unit_test(gradients_are_clipped), cmocka_unit_test(learning_rates),
         cmocka_unit_test(ten_thousand_steps_leave_memory_as_it_was),
     };

@@ -146,8 +146,14 @@ def test_what_does_not_fit_is_said(made, options, words):
     (folder / "few.txt").write_text("one\ntwo\n")
     (folder / "there.pt2").write_text("as it was")
     done = run("net.pt2", "-o", "there.pt2", *options, what="archive", text=True, cwd=folder)
-    assert done.returncode == 1 and words in done.stderr
-    assert (folder / "there.pt2").read_text() == "as it was" and not list(folder.glob("*.draft"))
+    assert done.returncode == 1 and words in done.stderr and "draft" not in done.stderr
+    assert (folder / "there.pt2").read_text() == "as it was" and not list(folder.glob("*.draft")) and not list(folder.glob(".*.draft"))
+
+
+def test_a_file_of_the_users_beside_it_stays(made, tmp_path):
+    (tmp_path / "net.pt2.draft").write_text("mine")
+    assert run(made[0] / "net.pt2", "-o", tmp_path / "net.pt2", what="archive").returncode == 0
+    assert (tmp_path / "net.pt2.draft").read_text() == "mine" and sorted(p.name for p in tmp_path.iterdir()) == ["net.pt2", "net.pt2.draft"]
 
 
 @pytest.mark.parametrize("declaration, words", [

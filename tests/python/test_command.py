@@ -33,7 +33,7 @@ def run(folder, *args, **how):
 
 @pytest.mark.parametrize("args, status, words", [
     (["nosuch"], 2, "there is no command nosuch"), (["info", "more"], 2, "usage"), (["run"], 2, "usage"), (["run", "net.pt2", "-o"], 2, "-o needs a value"),
-    (["run", "net.pt2"], 1, "takes 1 tensor, not 0"), (["run", "x.npy"], 1, "is an array of NumPy's (.npy), not a program"),
+    (["run", "net.pt2"], 1, "takes 1 tensor, not 0"), (["run", "labels.txt"], 1, "'labels.txt': the ONNX file is damaged"), (["run", "x.npy"], 1, "is an array of NumPy's (.npy), not a program"),
     (["run", "t.safetensors"], 1, "is a safetensors file, not a program"), (["inspect", "state.pt"], 1, "is a checkpoint"),
     (["inspect", "empty"], 1, "no regular file"), (["run", "traced.pt", "--frozen"], 1, "of TorchScript, which has no graph"),
     (["convert", "traced.pt", "out.onnx"], 1, "of TorchScript, which has no graph"), (["inspect", "traced.pt", "--svg"], 1, "of TorchScript, which has no graph"),
@@ -43,7 +43,14 @@ def run(folder, *args, **how):
     (["archive", "net.pt2", "-o", "out.pt2", "--mean", "1"], 1, "is of pictures"), (["archive", "net.pt2", "-o", "out.pt2", "--length", "4"], 1, "is of texts"),
     (["archive", "net.pt2", "-o", "out.pt2", "--labels", "labels.txt"], 1, "of how many"), (["archive", "net.pt2", "-o", "out.pt2", "--picture", "--std", "0"], 1, "a deviation of 0"),
     (["serve", "nosuch"], 1, "is no folder"), (["serve", "net.pt2"], 1, "is no folder"), (["serve", ".", "--what"], 2, "does not know --what"),
-    (["serve", ".", "--port", "70000"], 2, "--port 70000 is no such number"), (["serve", ".", "--instances", "0"], 2, "no such number"), (["serve", ".", "--port"], 2, "needs a value"),
+    (["serve", ".", "--port", "70000"], 2, "--port 70000 is no such number"), (["serve", ".", "--instances", "0"], 2, "no such number"), (["serve", ".", "--host", "999.1.1.1"], 1, "no address"), (["serve", ".", "--host", ""], 1, "no address"), (["serve", ".", "--port"], 2, "needs a value"),
+    (["serve", ".", "--port", ""], 2, "--port  is no such number: whole, from 0 to 65535"), (["serve", ".", "--queue=99999999999999999999"], 2, "no such number"), (["serve", ".", "."], 2, "does not know ."),
+    (["serve", ".", "--log=1"], 2, "--log takes no value"), (["serve", ".", "--por=1"], 2, "does not know --por=1"), (["serve", "--", "--log"], 1, "'--log' is no folder"),
+    (["archive", "net.pt2", "-o", "out.pt2", "--mean", "1,,2"], 2, "--mean 1,,2 is no such number"), (["archive", "net.pt2", "-o", "out.pt2", "--mean=nan"], 2, "no such number"),
+    (["archive", "net.pt2", "-o", "out.pt2", "--picture", "--size", "8"], 2, "--size takes HEIGHT,WIDTH"), (["archive", "net.pt2", "-o", "out.pt2", "--picture", "--size", "8,2.5"], 2, "HEIGHT,WIDTH"),
+    (["generate", "net.pt2", "-p", "a", "--seed", "-1"], 2, "no such number"), (["chat", "net.pt2", "-p", "a"], 2, "chat does not know -p"), (["perplexity", "net.pt2", "x.npy", "--top-k", "3"], 2, "perplexity does not know --top-k"),
+    (["perplexity", "net.pt2", "x.npy", "--context", "3"], 2, "from 4 to"), (["launch", "-n", "0", "true"], 2, "-n 0 is no such number"), (["launch", "--nnodes", "2", "--node-rank", "2", "true"], 2, "counted from 0"),
+    (["launch", "-n", "1"], 2, "usage"), (["inspect", "net.pt2", "--dot", "--svg"], 2, "usage"),
     (["perplexity", "net.pt2", "empty"], 1, "directory"), (["perplexity", "net.pt2", "nosuch"], 1, "No such file"),
 ], ids=lambda x: " ".join(x) if isinstance(x, list) else "")
 def test_what_makes_no_sense(folder, args, status, words):
@@ -57,6 +64,13 @@ def test_what_makes_no_sense(folder, args, status, words):
 def test_each_part_tells_its_usage(folder, part):
     done = run(folder, part, "--help")
     assert done.returncode == 0 and done.stdout.startswith("usage: rushlight " + part) and not done.stderr
+
+
+def test_options_stand_anywhere(folder):
+    assert run(folder, "run", "--bench", "-h").stdout.startswith("usage: rushlight run")
+    assert run(folder, "inspect", "--dot", "net.pt2").stdout.startswith("digraph")
+    done = run(folder, "launch", "-n", "1", "sh", "-c", "echo $0 $@", "-x", "--", "--help")
+    assert (done.returncode, done.stdout) == (0, "-x -- --help\n"), done.stderr
 
 
 def test_a_full_disk(folder):

@@ -149,6 +149,23 @@ def test_limits(server):
     assert server.infer([1, 2, 3])[0] == 200
 
 
+def test_where_a_body_ends(server):
+    """Half a body is none, however well it reads; and a request says once how long it is, or a proxy may see the next one elsewhere."""
+    body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 3], "data": [1, 2, 3]}]}).encode()
+    whole = b"%x\r\n%s\r\n" % (65536, body.ljust(65536))                                   # as much as the server reads at first
+
+    def ask(rest, headers=b"Transfer-Encoding: chunked\r\n"):
+        return server.raw(b"POST /v2/models/times/infer HTTP/1.1\r\nHost: a\r\n" + headers + b"\r\n" + rest)
+
+    assert all(b" 200 OK" in ask(whole + rest) for rest in (b"0\r\n\r\n", b"3\r\n   \r\n0\r\n\r\n", b"0\r\nX-Sum: 1\r\n\r\n"))
+    for rest in (b"3;a=b\r\n   \r\n0\r\n\r\n", b"x\r\n\r\n", b"-1\r\n\r\n", b"0;a\r\n\r\n"):
+        assert b" 400 " in ask(whole + rest) and b"cut short" in ask(whole + rest)
+    length = b"Content-Length: %d\r\n" % len(body)
+    assert b" 200 OK" in ask(body, length)
+    for headers in (length + length, length + b"Transfer-Encoding: chunked\r\n", length[:-2] + b"x\r\n", length.replace(b": ", b": +"), b"Transfer-Encoding: chunked\r\n" * 2):
+        assert b"where the body ends" in ask(body, headers)
+
+
 def test_many_at_once_and_a_new_file(server):
     def one(i):
         status, content, _ = server.infer([float(i)] * 3 * (1 + i % 3))
