@@ -365,6 +365,7 @@ struct rush_grads {
     rush_tensor **gin;     /* per argument, to be filled                            */
     rush_tensor ***glist;  /* per argument that is a Tensor[], to be filled         */
     uint64_t needs;        /* bit i: argument i wants a gradient                    */
+    rush_node *node;       /* the library's own                                      */
 };
 #define rush_needs(s, i) ((s)->needs >> (i) & 1)
 

@@ -227,21 +227,14 @@ static bool wanted(const rush_node *node, rush_edge edge)
     return edge.node && (!node->task || edge.node->task != node->task || edge.node->needed);
 }
 
-/* The derivative that this thread is in. */
-typedef struct applied {
-    const rush_grads *grads;
-    rush_node *node;
-} applied;
-static _Thread_local applied running RUSH_QUICK_TLS;
-
 rush_value rush_in_graph(const rush_grads *s, int i)
 {
     int k = 0;
-    if (running.grads != s || rush_now.mode & RUSH_MODE_NO_GRAD) return s->in[i];
+    if (!s->node || rush_now.mode & RUSH_MODE_NO_GRAD) return s->in[i];
     for (int j = 0; j < i; ++j) k += s->in[j].kind == RUSH_V_TENSOR ? 1 : s->in[j].kind == RUSH_V_TENSORS ? (int)s->in[j].n : 0;
-    rush_edge edge = running.node->edge[k];
+    rush_edge edge = s->node->edge[k];
     rush_tensor *t = s->in[i].t;
-    if (!edge.node || !running.node->saved[k].shape_only || rush_is_watched(t)) return s->in[i];
+    if (!edge.node || !s->node->saved[k].shape_only || rush_is_watched(t)) return s->in[i];
     if ((t = rush_tensor_shape_only(t))) rush_node_output(edge.node, (int)edge.slot, t);
     return rush_v_tensor(t);
 }
@@ -264,7 +257,7 @@ static int op_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
                "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you "
                "need to backward through the graph a second time or if you need to access saved tensors after calling backward.",
                op_name(node));
-    rush_grads s = {.op = op, .in = in, .out = out, .g = g, .gin = grads, .glist = lists};
+    rush_grads s = {.op = op, .in = in, .out = out, .g = g, .gin = grads, .glist = lists, .node = node};
     const bool graph = !(rush_now.mode & RUSH_MODE_NO_GRAD);
     int k = 0, e = 0;
     for (int i = 0; i < op->nargs; ++i) { /* edges and saved tensors are in the order of the arguments */
@@ -299,10 +292,7 @@ static int op_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
         if (!t && i < node->nout) t = seen(op, node->shape[i]);
         out[i] = rush_v_tensor(t);
     }
-    const applied outer = running;
-    running = (applied){.grads = &s, .node = node};
     op->grad(&s);
-    running = outer;
     if (rush_failed()) return -1;
     e = 0;
     for (int i = 0; i < op->nargs; ++i) {

@@ -4,6 +4,8 @@ import importlib
 
 def part(module, name):
     """The module of that name in one that lists layers again."""
+    if name.startswith("__"):
+        raise AttributeError(f"module 'torch.{module}' has no attribute '{name}'")
     try:
         return importlib.import_module("rushlight.%s.%s" % (module, name))
     except ModuleNotFoundError:
