@@ -63,7 +63,7 @@ _ELSEWHERE = {
     "random": "get_rng_state initial_seed manual_seed seed set_rng_state thread_safe_generator",
     "serialization": "load save PyTorchFileReader",
     "_tensor_str": "set_printoptions",
-    "_C_names": "Tag AnyType AwaitType Block BoolType ClassType ComplexType DeviceObjType DictType FloatType "
+    "_C_names": "DispatchKey DispatchKeySet LockingLogger LoggerBase NoopLogger Tag AnyType AwaitType Block BoolType ClassType ComplexType DeviceObjType DictType FloatType "
                 "FutureType Graph IntType ListType Node NoneType NumberType OptionalType PyObjectType RRefType "
                 "StreamObjType StringType SymBoolType SymIntType TensorType TracingState TupleType Type UnionType Use "
                 "Value",
