@@ -43,9 +43,10 @@ static bool take(const rush_option *o, const char *text)
 
 static int refuse(const rush_option *o, const char *text)
 {
-    fprintf(stderr, "rushlight: %s %s is no such number", o->name, text);
-    if (o->type <= RUSH_OPTION_INT64) fprintf(stderr, ": whole, from %lld to %lld", (long long)o->least, (long long)(o->most ? o->most : RUSH_OPTION_MOST));
-    fprintf(stderr, "\n");
+    fprintf(stderr, "rushlight: %s takes ", o->name);
+    if (o->type <= RUSH_OPTION_INT64) fprintf(stderr, "a whole number from %lld to %lld", (long long)o->least, (long long)(o->most ? o->most : RUSH_OPTION_MOST));
+    else fprintf(stderr, o->type == RUSH_OPTION_REAL ? "a number" : "numbers with commas between them");
+    fprintf(stderr, ", not '%s'\n", text);
     return RUSH_CMD_WRONG;
 }
 
