@@ -162,8 +162,18 @@ static PyObject *nobody_answered(PyObject *func, PyObject **who, int n)
     return NULL;
 }
 
+/* Those of vmap: a mode sees what is computed with the whole batch. */
+static bool is_above_modes(PyObject *tensor)
+{
+    PyObject *above = py_getattr_quiet(tensor, "_above_modes");
+    Py_XDECREF(above);
+    return above == Py_True;
+}
+
 static PyObject *ask_all(PyObject *func, PyObject *types, PyObject **who, int n, PyObject *args, PyObject *kwargs)
 {
+    for (int i = 0; i < n && nmodes(); ++i)
+        if (is_above_modes(who[i])) return py_ask(who[i], s_torch_dispatch, false, func, types, args, kwargs);
     PyObject *r = nmodes() ? ask_mode(func, types, args, kwargs) : py_ref(Py_NotImplemented);
     for (int i = 0; i < n && r == Py_NotImplemented; ++i) {
         Py_DECREF(r);

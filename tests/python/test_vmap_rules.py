@@ -83,3 +83,10 @@ def test_jacobians_of_tensors_that_lie_otherwise(lies):
             torch.testing.assert_close(got, right, check_stride=False)
     hessian = torch.func.hessian(lambda t: (t ** 3).sum())(x)
     torch.testing.assert_close(hessian.reshape(12, 12), torch.diag(6 * x.reshape(-1)))
+
+
+def test_modes_see_the_whole_batch():
+    from rushlight.fx.experimental.proxy_tensor import make_fx
+    x, y = torch.randn(3, dtype=D), torch.randn(3, dtype=D)
+    for f in (jacrev(torch.sin), jacfwd(torch.sin), torch.func.hessian(lambda t: t.sin().sum()), lambda t: vmap(torch.func.vjp(torch.sin, t)[1])(torch.eye(3, dtype=D))[0]):
+        torch.testing.assert_close(make_fx(f)(x)(y), f(y), check_stride=False)

@@ -20,6 +20,8 @@ def in_vmap():
 class BatchedTensor(Tensor):
     """One example of a batch: `value` has the batch in dimension 0, `level` says of which vmap."""
 
+    _above_modes = True  # before __torch_dispatch__ of modes, as functorch's layers are
+
     @staticmethod
     def __new__(cls, value, level):
         self = Tensor._make_wrapper_subclass(cls, value.shape[1:], dtype=value.dtype, device=value.device)
