@@ -66,6 +66,8 @@ static rush_op op_native_norm = {
 
 /* ---- sums over dimensions ---- */
 
+static uint64_t all_dims(const rush_tensor *t) { return t->ndim == 64 ? ~(uint64_t)0 : ((uint64_t)1 << t->ndim) - 1; }
+
 /* Which dimensions a list names, as bits. */
 static int dims_of(const rush_tensor *t, rush_value dims, uint64_t *bits)
 {
@@ -76,7 +78,7 @@ static int dims_of(const rush_tensor *t, rush_value dims, uint64_t *bits)
         RUSH_CHECK(!(*bits >> d & 1), RUSH_RUNTIME_ERROR, "dim %d appears multiple times in the list of dims", d);
         *bits |= (uint64_t)1 << d;
     }
-    if (!HAS(dims) || dims.n == 0) *bits = t->ndim == 64 ? ~(uint64_t)0 : ((uint64_t)1 << t->ndim) - 1;
+    if (!HAS(dims) || dims.n == 0) *bits = all_dims(t);
     return 0;
 }
 
@@ -167,7 +169,7 @@ static int sum_dim_run(const rush_op *op, const rush_value *in, rush_value *out)
                "Currently the only compressed sparse format supported for sum.dim_IntList is CSR, but got layout %s", rush_layout_word(t->layout));
     RUSH_CHECK(IS_COO(t) || t->ndim == 2, RUSH_NOT_IMPLEMENTED, "sums over dimensions of batches of CSR matrices");
     rush_tensor *coo = IS_COO(t) ? t : T("to_sparse", V(t)), *sum = NULL;
-    if (coo == t && !(~bits << (64 - t->ndim))) sum = T("sum", V(t), in[3]); /* of all: with a dense gradient, as without dimensions */
+    if (coo == t && bits == all_dims(t)) sum = T("sum", V(t), in[3]); /* of all: with a dense gradient, as without dimensions */
     else if (coo) sum = sum_coo(coo, bits, in[3]);
     for (int d = 0; keep && sum && d < t->ndim; ++d)
         if (bits >> d & 1) sum = unsqueeze(sum, d);

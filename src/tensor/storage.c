@@ -3,6 +3,7 @@
  * The only place where a tensor's memory is taken and given back. A few bytes lie behind the structure, in one block.
  */
 #include "tensor/backend.h"
+#include <sys/mman.h>
 
 #define FEW_BYTES 448 /* with the structure a block of 512 */
 _Static_assert(sizeof(rush_storage) % 64 == 0, "the bytes behind a storage are aligned as in a block of their own");
@@ -19,11 +20,21 @@ static char nobody; /* the owner of closed ones */
 
 rush_storage *rush_storage_closed(size_t nbytes) { return rush_storage_over(NULL, nbytes, NULL, &nobody); }
 
+enum { ZEROS_BEHIND = 4096 }; /* see BEHIND in base/memory.c */
+
+static void close_zeros(void *storage)
+{
+    const rush_storage *s = storage;
+    munmap(s->data, s->nbytes + ZEROS_BEHIND);
+}
+
+/* Pages of zeros, which take no memory: whoever looks has no way to say that there is none. */
 static void open_closed(rush_storage *s)
 {
     rush_fail(RUSH_RUNTIME_ERROR, "the derivative reads elements of what its record does not name in .saves");
     s->owner = NULL;
-    if (s->nbytes && (s->data = rush_block_alloc(s->nbytes, &s->block))) memset(s->data, 0, s->nbytes);
+    void *zeros = s->nbytes ? mmap(NULL, s->nbytes + ZEROS_BEHIND, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) : MAP_FAILED;
+    if (zeros != MAP_FAILED) s->data = zeros, s->release = close_zeros, s->owner = s;
 }
 
 static void give_back(rush_device device, void *data, size_t block)
