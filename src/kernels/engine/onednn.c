@@ -17,6 +17,7 @@
 #include "tensor/tensor.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 #define BUCKETS 512
 #define BOUND (30u << 20)      /* bytes per thread */
@@ -40,6 +41,7 @@ typedef struct thread_cache {
     /* what rush_engine_settled() named */
     const rush_storage *storage;
     const void *in_storage;
+    unsigned cell; /* of inside[] */
 } thread_cache;
 
 static _Thread_local thread_cache *mine;
@@ -72,8 +74,34 @@ static void free_cache(void *arg)
     free(c);
 }
 
+/* oneDNN has locks of its own, which some primitives take each time they run: a child that is forked meanwhile would wait for
+ * ever. So a fork waits until nobody is inside, and nobody goes in until it is over. Threads count in cells of their own. */
+enum { CELLS = 16 };
+static struct {
+    _Alignas(64) atomic_int n;
+} inside[CELLS];
+static atomic_bool forking;
+
+static void fork_begins(void)
+{
+    atomic_store(&forking, true);
+    for (int i = 0; i < CELLS; ++i)
+        while (atomic_load(&inside[i].n)) sched_yield();
+}
+
+static void fork_ends(void) { atomic_store(&forking, false); }
+
+static void go_in(atomic_int *n)
+{
+    while (atomic_fetch_add(n, 1), atomic_load(&forking)) {
+        atomic_fetch_sub(n, 1);
+        sched_yield();
+    }
+}
+
 static void start(void)
 {
+    pthread_atfork(fork_begins, fork_ends, fork_ends); /* which runs before those of lock.c, while all locks are free for who is inside */
     const char *asked = getenv("RUSHLIGHT_ONEDNN"); /* 0: do without, for tests and valgrind */
     if ((asked && !strcmp(asked, "0")) || dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) engine = NULL;
     pthread_key_create(&at_exit, free_cache);
@@ -98,6 +126,8 @@ static thread_cache *cache(void)
         free(c);
         return NULL;
     }
+    static atomic_uint threads;
+    c->cell = atomic_fetch_add(&threads, 1) % CELLS;
     pthread_setspecific(at_exit, c);
     return mine = c;
 }
@@ -341,9 +371,15 @@ bool rush_primitive_do(const rush_case *id, rush_primitive *(*make)(const void *
 {
     bool unknown;
     rush_primitive *p = find(id, &unknown);
-    if (p && p->ran) return run(p, data);
+    if (p && p->ran) {
+        atomic_int *n = &inside[cache()->cell].n;
+        go_in(n);
+        bool done = run(p, data);
+        atomic_fetch_sub(n, 1);
+        return done;
+    }
     if (unknown) return false;
-    rush_lock(RUSH_LOCK_ONEDNN);
+    rush_lock(RUSH_LOCK_ONEDNN); /* which a fork waits for, too */
     if (!p) p = make(arg, id);
     bool done = p && (p->ran = run(p, data));
     rush_unlock(RUSH_LOCK_ONEDNN);
