@@ -90,3 +90,11 @@ def test_modes_see_the_whole_batch():
     x, y = torch.randn(3, dtype=D), torch.randn(3, dtype=D)
     for f in (jacrev(torch.sin), jacfwd(torch.sin), torch.func.hessian(lambda t: t.sin().sum()), lambda t: vmap(torch.func.vjp(torch.sin, t)[1])(torch.eye(3, dtype=D))[0]):
         torch.testing.assert_close(make_fx(f)(x)(y), f(y), check_stride=False)
+
+
+def test_directions_that_draw():
+    x = torch.ones(4, dtype=D)
+    for randomness, alike in (("different", False), ("same", True)):
+        diagonal = jacfwd(lambda t: t * torch.rand((), dtype=D), randomness=randomness)(x).diagonal()
+        assert diagonal.shape == (4,) and (len(set(diagonal.tolist())) == 1) == alike
+    assert jacfwd(lambda t: t * torch.rand_like(t), randomness="different")(x[:0]).shape == (0, 0)

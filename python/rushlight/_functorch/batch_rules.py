@@ -5,7 +5,7 @@ A rule is called with (func, args, kwargs, level) when an argument is batched at
 import rushlight as torch
 from ..utils._pytree import tree_map
 from . import levels
-from .batched import RULES, BatchedTensor, by_example, lift, name_of, pointwise, rule, shifted, tensors_in, unwrap, wrap
+from .batched import RULES, BatchedTensor, by_example, lift, name_of, pointwise, rule, shifted, unwrap, whole, wrap
 
 
 @rule("matmul", "rmatmul")
@@ -143,8 +143,7 @@ def _part_backward(func, args, kwargs, level):
 @rule("softmax_backward_data", "log_softmax_backward_data")
 def _softmax_backward(func, args, kwargs, level):
     """(gradient, result, dim, dtype)"""
-    whole = [v if batched else v.expand(levels[level], *v.shape) for v, batched in (unwrap(t, level) for t in args[:2])]
-    return BatchedTensor(func(*whole, shifted(args[2], args[0].ndim), *args[3:], **kwargs), level)
+    return BatchedTensor(func(*(whole(t, level) for t in args[:2]), shifted(args[2], args[0].ndim), *args[3:], **kwargs), level)
 
 
 @rule("cat", "stack", "concat")
@@ -154,11 +153,7 @@ def _join(func, args, kwargs, level):
     rank = max(t.ndim for t in tensors)
     if any(t.ndim != rank for t in tensors):  # cat takes empty vectors beside anything
         return by_example(func, args, kwargs, level)
-    values = []
-    for t in tensors:
-        v, batched = unwrap(t, level)
-        values.append(v if batched else v.unsqueeze(0).expand(levels[level], *v.shape))
-    return BatchedTensor(func(values, shifted(dim, rank + (name_of(func) == "stack"))), level)
+    return BatchedTensor(func([whole(t, level) for t in tensors], shifted(dim, rank + (name_of(func) == "stack"))), level)
 
 
 @rule("masked_fill")

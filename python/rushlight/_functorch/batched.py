@@ -199,11 +199,17 @@ def alone(x, args, kwargs, level):
     return isinstance(x, BatchedTensor) and x.level == level and x.ndim > 0 and len(tensors_in((args, kwargs))) == 1
 
 
+def whole(x, level):
+    """The batch of x, repeated where x is the same for all examples."""
+    value, batched = unwrap(x, level)
+    return value if batched else value.unsqueeze(0).expand(levels[level], *value.shape)
+
+
 def wrap(out, level):
     return tree_map(lambda t: BatchedTensor(t, level) if isinstance(t, Tensor) else t, out)
 
 
-def _lined_up(args, kwargs, level):
+def lined_up(args, kwargs, level):
     """The arguments with the tensors lifted, and the ranks of the examples."""
     flat, spec = tree_flatten((args, kwargs))
     at = [i for i, x in enumerate(flat) if isinstance(x, Tensor)]
@@ -217,7 +223,7 @@ def pointwise(func, args, kwargs, level):
     """func on the whole batch, its operands broadcast example by example."""
     if name_of(func) in OF_TWO:
         args, kwargs = _promoted(args, kwargs, level)
-    args, kwargs, _ = _lined_up(args, kwargs, level)
+    args, kwargs, _ = lined_up(args, kwargs, level)
     return wrap(func(*args, **kwargs), level)
 
 
@@ -312,7 +318,7 @@ def _in_place(func, args, kwargs, level):
         target.value = getattr(torch.Tensor, name)(*args, **kwargs).value
         return target
     if name in POINTWISE or name in ("iadd", "isub", "imul", "itruediv", "copy", "fill", "zero"):
-        whole, named, ranks = _lined_up(args, kwargs, level)
+        whole, named, ranks = lined_up(args, kwargs, level)
         if max(ranks) == target.ndim:
             if name == "fill" and len(ranks) == 2:  # a value of each example
                 whole[0].copy_((*whole, *named.values())[1])

@@ -9,7 +9,7 @@ DIMS = {"select": [(1, "dim", None)], "narrow": [(1, "dim", None)], "unflatten":
         "moveaxis": [(1, "source", None), (2, "destination", None)], "transpose": [(1, "dim0", None), (2, "dim1", None)],
         "swapaxes": [(1, "axis0", None), (2, "axis1", None)], "swapdims": [(1, "dim0", None), (2, "dim1", None)], "permute": [(1, "dims", None)],
         "topk": [(2, "dim", -1)], "kthvalue": [(2, "dim", -1)], "cummax": [(1, "dim", None)], "cummin": [(1, "dim", None)], "logcumsumexp": [(1, "dim", None)],
-        "slice": [(1, "dim", 0)], "glu": [(1, "dim", -1)], "diff": [(2, "dim", -1)], "normalize": [(2, "dim", 1)], 
+        "slice": [(1, "dim", 0)], "glu": [(1, "dim", -1)], "diff": [(2, "dim", -1)], "normalize": [(2, "dim", 1)],
         "repeat_interleave": [(2, "dim", None)], "rot90": [(2, "dims", (0, 1))], "linalg_matrix_norm": [(2, "dim", (-2, -1))], "flip": [(1, "dims", None)],
         "fft_fft": [(2, "dim", -1)], "fft_ifft": [(2, "dim", -1)], "fft_rfft": [(2, "dim", -1)], "fft_irfft": [(2, "dim", -1)], "fft_hfft": [(2, "dim", -1)],
         "fft_ihfft": [(2, "dim", -1)], "fft_fft2": [(2, "dim", (-2, -1))], "fft_ifft2": [(2, "dim", (-2, -1))], "fft_rfft2": [(2, "dim", (-2, -1))],

@@ -1,18 +1,17 @@
 """Batch rules of indexing, and of gathering and scattering: places of an example as places of the batch."""
 import rushlight as torch
 from . import levels
-from .batched import RULES, BatchedTensor, by_example, name_of, rule, shifted, tensors_in, unwrap, wrap
-
-
-def _whole(x, level):
-    """The batch of x, repeated where x is the same for all examples."""
-    value, batched = unwrap(x, level)
-    return value if batched else value.unsqueeze(0).expand(levels[level], *value.shape)
+from .batched import RULES, BatchedTensor, by_example, lift, name_of, rule, shifted, tensors_in, unwrap, whole, wrap
 
 
 def _examples(rank, level, device):
     """The number of each example, in the shape of indices that have `rank` dimensions in an example."""
     return torch.arange(levels[level], device=device).reshape(-1, *[1] * rank)
+
+
+def _aligned(indices, level):
+    """(indices of the whole batch, whose batches line up; the rank that they have together in an example)"""
+    return lift(*zip(*(unwrap(i, level) for i in indices))), max(i.ndim for i in indices)
 
 
 def _placed(x, index, level):
@@ -23,12 +22,7 @@ def _placed(x, index, level):
     places = [k for k, kind in enumerate(kinds) if kind == "place"]
     if "other" in kinds or "number" in kinds or places[-1] - places[0] != len(places) - 1 or any(kind is ... for kind in kinds[:places[0]]):
         return None
-    tensors = [index[k] for k in places]
-    rank = max(t.ndim for t in tensors)
-    aligned = []
-    for t in tensors:
-        value, batched = unwrap(t, level)
-        aligned.append(value.reshape(*value.shape[:1], *[1] * (rank - t.ndim), *value.shape[1:]) if batched else value)
+    aligned, rank = _aligned([index[k] for k in places], level)
     index = [*index[:places[0]], *aligned, *index[places[-1] + 1:]]
     if unwrap(x, level)[1]:
         return (_examples(rank, level, x.device), *index), rank, places[0]
@@ -91,10 +85,10 @@ def _along(func, args, kwargs, level):
         if isinstance(v, torch.Tensor):
             if v.ndim != x.ndim:
                 return by_example(func, args, kwargs, level)
-            given[k] = _whole(v, level)
+            given[k] = whole(v, level)
     if "src" in given and not isinstance(given["src"], torch.Tensor):
         given["value"] = given.pop("src")
-    return wrap(getattr(func, "overloadpacket", func)(_whole(x, level), **given), level)
+    return wrap(getattr(func, "overloadpacket", func)(whole(x, level), **given), level)
 
 
 for _n in ALONG:
@@ -123,8 +117,8 @@ def _index_add(func, args, kwargs, level):
     x, index, source = given.pop("input", None), given["index"], given["source"]
     if x is None or unwrap(index, level)[1] or x.ndim == 0 or source.ndim != x.ndim or "out" in given:
         return by_example(func, args, kwargs, level)
-    given |= {"dim": shifted(given["dim"], x.ndim), "source": _whole(source, level)}
-    return BatchedTensor(func(_whole(x, level), **given), level)
+    given |= {"dim": shifted(given["dim"], x.ndim), "source": whole(source, level)}
+    return BatchedTensor(func(whole(x, level), **given), level)
 
 
 @rule("index_fill")
@@ -146,18 +140,13 @@ def _index_put(func, args, kwargs, level):
     tensors = [i for i in index if isinstance(i, torch.Tensor)]
     if not tensors or any(i.dtype not in (torch.int64, torch.int32) for i in tensors) or len(tensors) != len(index):
         return by_example(func, args, kwargs, level)
-    rank = max(i.ndim for i in tensors)
-    whole = _whole(x, level)
-    places = []
-    for i in tensors:
-        value, batched = unwrap(i, level)
-        places.append(value.reshape(*value.shape[:1], *[1] * (rank - i.ndim), *value.shape[1:]) if batched else value)
+    places, rank = _aligned(tensors, level)
     value, batched = unwrap(values, level)
     inner = rank + x.ndim - len(index)
     if values.ndim > inner:
         return by_example(func, args, kwargs, level)
     value = value.reshape(*value.shape[:1], *[1] * (inner - values.ndim), *value.shape[1:]) if batched else value
-    return BatchedTensor(torch.index_put(whole, (_examples(rank, level, x.device), *places), value, given.get("accumulate", False)), level)
+    return BatchedTensor(torch.index_put(whole(x, level), (_examples(rank, level, x.device), *places), value, given.get("accumulate", False)), level)
 
 
 @rule("embedding")
@@ -193,5 +182,5 @@ def _searchsorted(func, args, kwargs, level):
     if not isinstance(x, torch.Tensor) or given.get("sorter") is not None or row.ndim != x.ndim or x.ndim == 0:
         return by_example(func, args, kwargs, level)
     if unwrap(row, level)[1] or row.ndim > 1:
-        return BatchedTensor(func(_whole(row, level).contiguous(), _whole(x, level).contiguous(), **given), level)
+        return BatchedTensor(func(whole(row, level).contiguous(), whole(x, level).contiguous(), **given), level)
     return BatchedTensor(func(row, x.value, **given), level)

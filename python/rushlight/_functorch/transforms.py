@@ -9,7 +9,7 @@ import rushlight as torch
 from .. import _pending
 from ..utils._pytree import tree_flatten, tree_map, tree_unflatten
 from . import depth, forward, levels, pushing
-from .batched import BatchedTensor, by_example, in_vmap, refuse_draws, top_level, unwrap
+from .batched import BatchedTensor, by_example, in_vmap, refuse_draws, top_level, whole
 from .vmap import check_randomness, vmap
 
 Tensor = torch.Tensor
@@ -36,8 +36,7 @@ def _fresh(x):
 def _full(x, top):
     """The plain tensor behind x with the batches of all levels up to `top` in front, outermost first."""
     for level in range(top, -1, -1):
-        value, batched = unwrap(x, level)
-        x = value if batched else x.unsqueeze(0).expand(levels[level], *x.shape)
+        x = whole(x, level)
     return x
 
 
@@ -392,11 +391,11 @@ def _real(who, tree, what="inputs"):
             raise RuntimeError(f"{who}: Expected all {what} to be real but received complex tensor at flattened input idx: {k}")
 
 
-def _units(points):
+def unit_vectors(points):
     """The unit vectors of all points together: for each point (total, *its shape), row by row however it lies."""
     total, start, parts = sum(x.numel() for x in points), 0, []
     for x in points:
-        part = torch.zeros(total, x.numel(), dtype=x.dtype, device=x.device)
+        part = _raw(x).new_zeros(total, x.numel())
         part.diagonal(-start).fill_(1)
         parts.append(part.reshape(total, *x.shape))
         start += x.numel()
@@ -433,7 +432,7 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
         primals = tuple(args[k] for k in picks)
         points, kind = tree_flatten(primals)
         if total := sum(o.numel() for o in outs):
-            units = _units(outs)
+            units = unit_vectors(outs)
             if total > 1:
                 pulled = vmap(pull, chunk_size=chunk_size)(tree_unflatten(units, spec))
             else:
@@ -476,14 +475,17 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
                 torch.random._go_on_from(state)
                 refuse_draws()
             _real("jacfwd", linear.outs, "outputs")
-            units = _units(points)
-            if randomness == "different":  # the function draws anew for each direction
-                columns = [(linear if k == 0 else _Linear(partial, primals, has_aux, "jvp(f, primals, tangents)")).push(step) for k, step in enumerate(zip(*units))]
-                columns = [torch.stack(column) for column in zip(*columns)]
-            elif sum(x.numel() for x in points):
-                columns = vmap(lambda *step: linear.push(step, inside.recording))(*units)
-            else:
+            units = unit_vectors(points)
+            if not sum(x.numel() for x in points):
                 columns = [o.new_zeros(0) for o in linear.outs]
+            elif randomness == "different":  # the function draws anew for each direction
+                pushed = []
+                for k, step in enumerate(zip(*units)):
+                    drawn = _Linear(partial, primals, has_aux, "jvp(f, primals, tangents)") if k else linear
+                    pushed.append(drawn.push(step, inside.recording))
+                columns = [torch.stack(column) for column in zip(*pushed)]
+            else:
+                columns = vmap(lambda *step: linear.push(step, inside.recording))(*units)
             rows = []
             for o, column in zip(linear.outs, columns):
                 parts = [part.movedim(0, -1).reshape((*o.shape, *x.shape)) for part, x in zip(_by_points(column, points), points)]

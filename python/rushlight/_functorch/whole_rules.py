@@ -1,12 +1,12 @@
 """Batch rules of operations that know batches themselves: in leading dimensions, or as the N of images; of losses, and of products by other names."""
 import rushlight as torch
+from ..utils._pytree import tree_map
 from . import levels
-from .batched import RULES, BatchedTensor, by_example, lift, name_of, rule, tensors_in, unwrap, wrap
-from .place_rules import _whole
+from .batched import BatchedTensor, by_example, lined_up, name_of, rule, tensors_in, unwrap, whole, wrap
 
 # ---- leading dimensions: the batch is one more of them ----
 
-# The name, and how many dimensions of each tensor are not leading.
+# How many dimensions of each tensor are not leading.
 LEADING = dict.fromkeys("""cholesky linalg_cholesky linalg_cholesky_ex linalg_inv linalg_inv_ex inverse linalg_det det logdet slogdet linalg_slogdet linalg_eigh
 linalg_eigvalsh linalg_eig linalg_eigvals linalg_svd linalg_svdvals svd linalg_qr qr linalg_matrix_exp matrix_exp linalg_matrix_power matrix_power linalg_pinv pinverse
 linalg_lu linalg_lu_factor linalg_lu_factor_ex linalg_cond linalg_matrix_rank triu tril cholesky_inverse cdist cholesky_solve linalg_solve_triangular triangular_solve
@@ -17,14 +17,17 @@ LEADING |= dict.fromkeys("linalg_vander diag_embed".split(), 1)
 @rule(*LEADING)
 def _leading(func, args, kwargs, level):
     given = tensors_in((args, kwargs))
-    flags = [unwrap(t, level)[1] for t in given]
     if len({t.ndim for t in given}) > 1 or given[0].ndim < LEADING[name_of(func)] or any(isinstance(v, torch.Tensor) for k, v in kwargs.items() if k != "attn_mask") or \
             name_of(func) == "diag_embed" and (len(args) > 2 or {"dim1", "dim2"} & kwargs.keys()):
         return by_example(func, args, kwargs, level)
-    grown = [unwrap(t, level)[0] if batched else t.unsqueeze(0) for t, batched in zip(given, flags)]
-    place = {id(t): g for t, g in zip(given, grown)}
-    args, kwargs = torch.utils._pytree.tree_map(lambda t: place.get(id(t), t), (args, kwargs))
+    args, kwargs = tree_map(lambda t: _grown(t, level) if isinstance(t, torch.Tensor) else t, (args, kwargs))
     return wrap(func(*args, **kwargs), level)
+
+
+def _grown(t, level):
+    """With the batch in front, or a 1 that broadcasts over it."""
+    value, batched = unwrap(t, level)
+    return value if batched else value.unsqueeze(0)
 
 
 @rule("linalg_solve")
@@ -34,13 +37,11 @@ def _solve(func, args, kwargs, level):
     a, b = given.pop("A"), given.pop("B")
     if a.ndim != 2 or b.ndim > 2 or b.ndim == 0 or given.get("out") is not None:
         return by_example(func, args, kwargs, level)
-    (whole, of_a), (right, of_b) = unwrap(a, level), unwrap(b, level)
-    right = right.unsqueeze(-1) if b.ndim == 1 else right
-    if not of_a and not given:  # one matrix for all: all right sides are its columns
-        k = right.shape[-1]
-        out = func(whole, right.movedim(0, -2).flatten(-2)).unflatten(-1, (-1, k)).movedim(-2, 0)
+    right = b.unsqueeze(-1) if b.ndim == 1 else b
+    if not unwrap(a, level)[1] and not given:  # one matrix for all: all right sides are its columns
+        out = func(a, right.value.movedim(0, -2).flatten(-2)).unflatten(-1, (-1, right.shape[-1])).movedim(-2, 0)
     else:
-        out = func(whole if of_a else whole.unsqueeze(0), right if of_b else right.unsqueeze(0), **given)
+        out = func(_grown(a, level), _grown(right, level), **given)
     return BatchedTensor(out.squeeze(-1) if b.ndim == 1 else out, level)
 
 
@@ -50,7 +51,7 @@ def _cross(func, args, kwargs, level):
     a, b, dim = given["input"], given["other"], given.get("dim", -1 if name_of(func) == "linalg_cross" else None)
     if a.ndim != b.ndim or dim is None or a.ndim == 0 or "out" in given:
         return by_example(func, args, kwargs, level)
-    return BatchedTensor(torch.linalg.cross(_whole(a, level), _whole(b, level), dim=dim % a.ndim + 1), level)
+    return BatchedTensor(torch.linalg.cross(whole(a, level), whole(b, level), dim=dim % a.ndim + 1), level)
 
 
 @rule("cosine_similarity")
@@ -59,7 +60,7 @@ def _cosine_similarity(func, args, kwargs, level):
     a, b = given["x1"], given["x2"]
     if a.ndim != b.ndim or a.ndim == 0:
         return by_example(func, args, kwargs, level)
-    return BatchedTensor(func(_whole(a, level), _whole(b, level), given.get("dim", 1) % a.ndim + 1, given.get("eps", 1e-8)), level)
+    return BatchedTensor(func(whole(a, level), whole(b, level), given.get("dim", 1) % a.ndim + 1, given.get("eps", 1e-8)), level)
 
 
 @rule("layer_norm", "rms_norm")
@@ -81,7 +82,7 @@ def _layer_norm(func, args, kwargs, level):
 
 # ---- images: the batch is part of N ----
 
-# How many dimensions an input without N has, and what else may not be batched.
+# How many dimensions an input without N has; None: it always has N.
 IMAGES = {"conv1d": 2, "conv2d": 3, "conv3d": 4, "conv_transpose1d": 2, "conv_transpose2d": 3, "conv_transpose3d": 4, "group_norm": None, "instance_norm": None,
           "interpolate": None, "upsample": None, "local_response_norm": None, "fold": 2, "prelu": None, "channel_shuffle": None}
 IMAGES |= {f"{kind}_pool{d}d{tail}": d + 1 for kind in ("max", "avg", "adaptive_max", "adaptive_avg", "lp") for d in (1, 2, 3) for tail in ("", "_with_indices")}
@@ -91,7 +92,8 @@ WEIGHTED = {"conv1d": 1, "conv2d": 2, "conv3d": 3}
 @rule(*IMAGES)
 def _images(func, args, kwargs, level):
     """Of an example without N the batch is N; else both together are."""
-    x, plain, name = args[0] if args else kwargs.get("input"), IMAGES[name_of(func)], name_of(func)
+    x, name = args[0] if args else kwargs.get("input"), name_of(func)
+    plain = IMAGES[name]
     others = tensors_in((args[1:], {k: v for k, v in kwargs.items() if k != "input"}))
     if not args or any(unwrap(t, level)[1] for t in others):
         return _grouped(func, args, kwargs, level) if name in WEIGHTED else by_example(func, args, kwargs, level)
@@ -100,7 +102,7 @@ def _images(func, args, kwargs, level):
     if x.ndim == plain:
         return wrap(func(x.value, *args[1:], **kwargs), level)
     n = x.shape[0]
-    return wrap(torch.utils._pytree.tree_map(lambda t: t.unflatten(0, (levels[level], n)), func(x.value.flatten(0, 1), *args[1:], **kwargs)), level) if n and levels[level] \
+    return wrap(tree_map(lambda t: t.unflatten(0, (levels[level], n)), func(x.value.flatten(0, 1), *args[1:], **kwargs)), level) if n and levels[level] \
         else by_example(func, args, kwargs, level)
 
 
@@ -111,10 +113,10 @@ def _grouped(func, args, kwargs, level):
     n, out = levels[level], weight.shape[0]
     if not n or x.numel() == 0 or x.ndim == d + 2 and x.shape[0] > n:  # few examples of many images each have enough to do by themselves
         return by_example(func, args, kwargs, level)
-    images = _whole(x, level) if x.ndim == d + 2 else _whole(x, level).unsqueeze(1)
+    images = whole(x, level) if x.ndim == d + 2 else whole(x, level).unsqueeze(1)
     images = images.movedim(0, 1).flatten(1, 2)  # (N, n C, ...)
-    filters = _whole(weight, level).flatten(0, 1)
-    result = func(**given | {"input": images, "weight": filters, "groups": n * groups, "bias": None if bias is None else _whole(bias, level).flatten()})
+    filters = whole(weight, level).flatten(0, 1)
+    result = func(**given | {"input": images, "weight": filters, "groups": n * groups, "bias": None if bias is None else whole(bias, level).flatten()})
     result = result.unflatten(1, (n, out)).movedim(1, 0)
     return BatchedTensor(result if x.ndim == d + 2 else result.squeeze(1), level)
 
@@ -130,9 +132,9 @@ def _pad(func, args, kwargs, level):
     pads = len(given["pad"]) // 2
     if not args or x.ndim not in (pads + 1, pads + 2):
         return by_example(func, args, kwargs, level)
-    whole = x.value if x.ndim == pads + 1 else x.value.flatten(0, 1)
-    out = func(whole, *args[1:], **kwargs)
-    return BatchedTensor(out if x.ndim == pads + 1 else out.unflatten(0, (levels[level], x.shape[0])), level)
+    if x.ndim == pads + 1:
+        return BatchedTensor(func(x.value, *args[1:], **kwargs), level)
+    return BatchedTensor(func(x.value.flatten(0, 1), *args[1:], **kwargs).unflatten(0, (levels[level], x.shape[0])), level)
 
 
 # ---- losses: element by element, then reduced example by example ----
@@ -142,17 +144,13 @@ LOSSES = "mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy binary
 
 @rule(*LOSSES)
 def _loss(func, args, kwargs, level):
-    how = kwargs.get("reduction", "mean")
-    if len(args) > 2 or kwargs.get("size_average") is not None or kwargs.get("reduce") is not None or not isinstance(how, str):
+    given = dict(zip(("input", "target"), args), **kwargs)
+    x, target, how = given.pop("input", None), given.pop("target", None), given.get("reduction", "mean")
+    if len(args) > 2 or given.get("size_average") is not None or given.get("reduce") is not None or not isinstance(how, str) or \
+            not isinstance(x, torch.Tensor) or not isinstance(target, torch.Tensor) or x.shape != target.shape or x.ndim == 0:
         return by_example(func, args, kwargs, level)
-    kwargs = dict(kwargs, reduction="none")
-    tensors = [t for t in (*args, *kwargs.values()) if isinstance(t, torch.Tensor)]
-    if len({t.shape for t in tensors[:2]}) > 1 or tensors[0].ndim == 0:
-        return by_example(func, args, dict(kwargs, reduction=how), level)
-    values, flags = zip(*(unwrap(t, level) for t in tensors))
-    place = {id(t): v if batched or v.ndim < tensors[0].ndim else v.unsqueeze(0).expand(levels[level], *v.shape) for t, v, batched in zip(tensors, lift(values, flags), flags)}
-    args, kwargs = torch.utils._pytree.tree_map(lambda t: place.get(id(t), t), (args, kwargs))
-    return _reduced(BatchedTensor(func(*args, **kwargs), level), how, tensors[0].shape)
+    pair, given, _ = lined_up((x, target), dict(given, reduction="none"), level)
+    return _reduced(BatchedTensor(func(*torch.broadcast_tensors(*pair), **given), level), how, x.shape)
 
 
 def _reduced(out, how, shape):
@@ -169,7 +167,7 @@ def _cross_entropy(func, args, kwargs, level):
     if isinstance(func, torch._ops.OpOverload) or weight is not None and (unwrap(weight, level)[1] or given.get("label_smoothing")) or x.ndim == 0 or x.numel() == 0 or \
             given.get("size_average") is not None or given.get("reduce") is not None or not levels[level]:
         return by_example(func, args, kwargs, level)
-    rows, wanted = _whole(x, level), _whole(target, level)
+    rows, wanted = whole(x, level), whole(target, level)
     if x.ndim > 1:
         rows, wanted = rows.flatten(0, 1), wanted.flatten(0, 1)
     out = func(**given | {"input": rows, "target": wanted, "reduction": "none"})
@@ -273,5 +271,3 @@ def _new(func, args, kwargs, level):
     if not sizes or not unwrap(args[0], level)[1] or len(tensors_in((args, kwargs))) > 1 or not all(isinstance(n, int) for n in sizes[0]):
         return by_example(func, args, kwargs, level)
     return BatchedTensor(func(args[0].value, (levels[level], *sizes[0]), *args[2:], **kwargs), level)
-
-

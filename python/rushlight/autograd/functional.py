@@ -139,26 +139,15 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
     return _give(outputs, out_tuple, create_graph), _give(result, out_tuple, create_graph)
 
 
-def _basis(tensors):
-    """For each tensor the unit vectors of all of them: matrices (total, *size)."""
-    total = sum(t.numel() for t in tensors)
-    parts, start = [], 0
-    for t in tensors:
-        part = t.new_zeros(total, t.numel())
-        part.diagonal(-start).fill_(1)
-        parts.append(part.view((total,) + tuple(t.shape)))
-        start += t.numel()
-    return parts
-
-
 def _jacobian_forward(func, given, is_tuple, strict):
     """Columns by forward mode, one unit vector of the inputs at a time. Where inputs are a tuple, results are lists."""
     if strict:
         raise RuntimeError("torch.autograd.functional.jacobian: `strict=True` and `strategy=\"forward-mode\"` are not "
                            "supported together (yet). Please either set `strict=False` or `strategy=\"reverse-mode\"`.")
+    from .._functorch.transforms import unit_vectors
     fwAD = torch.autograd.forward_ad
     info, columns = [], []
-    basis = _basis(given)
+    basis = unit_vectors(given)
     for k in range(sum(t.numel() for t in given)):
         with fwAD.dual_level():
             duals = tuple(fwAD.make_dual(x, part[k].view_as(x)) for x, part in zip(given, basis))
@@ -211,8 +200,8 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
         rows = []
         for out in outputs:
             if vectorize and not create_graph and out.requires_grad and out.nelement():
-                units = torch.eye(out.nelement(), dtype=out.dtype, device=out.device).view(-1, *out.size())
-                grads = torch.autograd.grad((out,), xs, (units,), retain_graph=True, allow_unused=True, is_grads_batched=True)
+                from .._functorch.transforms import unit_vectors
+                grads = torch.autograd.grad((out,), xs, unit_vectors([out]), retain_graph=True, allow_unused=True, is_grads_batched=True)
                 rows.append([x.new_zeros(out.size() + x.size()) if g is None else g.reshape(out.size() + x.size()) for g, x in zip(grads, xs)])
                 continue
             flat = out.reshape(-1)
