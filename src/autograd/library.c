@@ -85,11 +85,10 @@ static bool only_writes(const rush_op *op)
 static int use(const kernel *k, const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (k->fn(k->arg, op, in, out)) return rush_fail(RUSH_RUNTIME_ERROR, "its function for '%s' failed without an error", k->key);
-    const bool optional = strchr(strstr(op->schema, "->"), '?'); /* Tensor? */
     for (int i = 0; i < op->nout; ++i) {
         const rush_value *v = &out[i];
         bool fits = op->out_list >> i & 1 ? v->kind == RUSH_V_TENSORS && (v->tensors || !v->n) : v->kind == RUSH_V_TENSOR;
-        RUSH_CHECK(fits || op->out_types[i] != RUSH_A_TENSOR || (optional && v->kind == RUSH_V_NONE), RUSH_TYPE_ERROR, "its function for '%s' gave no tensor%s as result %d", k->key,
+        RUSH_CHECK(fits || op->out_types[i] != RUSH_A_TENSOR || (v->kind == RUSH_V_NONE && strchr(strstr(op->schema, "->"), '?')), RUSH_TYPE_ERROR, "its function for '%s' gave no tensor%s as result %d", k->key,
                    op->out_list >> i & 1 ? "s" : "", i);
     }
     return rush_failed() ? -1 : 0;

@@ -118,6 +118,7 @@ RUSH_PY void *rush_realloc(void *, size_t size);
 RUSH_PY void rush_free(void *);
 /* Bytes of tensors: 64-byte aligned, size classes, a bounded cache, huge pages for large blocks. *got is the
  * class's size, which rush_block_free() wants back. */
+#define RUSH_BEHIND ((size_t)4096) /* bytes that are mapped behind large blocks: OpenBLAS reads a little past the end of a matrix (its issue 4013) */
 void *rush_block_alloc(size_t size, size_t *got);
 void rush_block_free(void *, size_t got);
 /* The same for small blocks that begin with `head` bytes of the caller's own, which do not count as a tensor's. */

@@ -36,7 +36,6 @@
 #define HELD ((size_t)64 << 10) /* of a class of tensor blocks in a thread */
 #define MAPPED_FROM ((size_t)256 << 10) /* larger blocks are pages of their own: in the heap they would leave holes */
 #define HUGE_FROM ((size_t)4 << 20)
-#define BEHIND ((size_t)4096) /* bytes of a page that is mapped behind: OpenBLAS reads a little past the end of a matrix (its issue 4013) */
 #define HUGE_PAGE ((size_t)2 << 20)
 #define SPARE ((size_t)16 << 20) /* cached beyond the peak of what was in use */
 
@@ -410,16 +409,16 @@ static void *big_from_system(size_t size)
 {
     if (size < MAPPED_FROM) return aligned_alloc(64, size);
     if (size < HUGE_FROM) {
-        void *pages = mmap(NULL, size + BEHIND, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        void *pages = mmap(NULL, size + RUSH_BEHIND, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         return pages == MAP_FAILED ? NULL : pages;
     }
-    size_t room = size + BEHIND + HUGE_PAGE;
+    size_t room = size + RUSH_BEHIND + HUGE_PAGE;
     if (room < size) return NULL;
     char *p = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) return NULL;
     char *start_at = (char *)(((uintptr_t)p + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1));
     if (start_at > p) munmap(p, (size_t)(start_at - p));
-    char *end = start_at + size + BEHIND;
+    char *end = start_at + size + RUSH_BEHIND;
     if (p + room > end) munmap(end, (size_t)(p + room - end));
 #ifdef MADV_HUGEPAGE
     madvise(start_at, size, MADV_HUGEPAGE);
@@ -430,7 +429,7 @@ static void *big_from_system(size_t size)
 static void big_to_system(void *p, size_t size)
 {
     if (size < MAPPED_FROM) free(p);
-    else munmap(p, size + BEHIND);
+    else munmap(p, size + RUSH_BEHIND);
 }
 
 static void unlink_big(big *b, int c)

@@ -395,21 +395,7 @@ static int unbind_run(const rush_op *op, const rush_value *in, rush_value *out)
         if (!(list[i] = T("select.int", in[0], V((int64_t)d), V(i)))) return -1;
     return 0;
 }
-/* The slices' gradients, each where its slice was; dense as soon as one of them is. */
-static void unbind_grad(rush_grads *s)
-{
-    int d = rush_dim_wrap(I_(s->in[1]), s->in[0].t->ndim);
-    size_t n = (size_t)s->in[0].t->size[d];
-    rush_tensor *any = NULL, **all = rush_scope_alloc(sizeof *all * n);
-    for (size_t k = 0; all && k < n; ++k)
-        if (s->g[k] && (!any || !s->g[k]->layout)) any = s->g[k];
-    rush_tensor *zeros = any ? T("zeros_like", V(any)) : NULL;
-    if (!zeros) return;
-    for (size_t k = 0; k < n; ++k) all[k] = !s->g[k] ? zeros : any->layout ? s->g[k] : rush_as_dense(s->g[k]);
-    s->gin[0] = rush_failed() ? NULL : T("stack", rush_v_tensors(all, n), V((int64_t)d));
-}
-
-static rush_op sparse_unbind = {.schema = "unbind.int", .run = unbind_run, .grad = unbind_grad};
+static rush_op sparse_unbind = {.schema = "unbind.int", .run = unbind_run, .flags = RUSH_SAME_GRAD};
 
 /* ---- joining ---- */
 

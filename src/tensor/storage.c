@@ -20,12 +20,10 @@ static char nobody; /* the owner of closed ones */
 
 rush_storage *rush_storage_closed(size_t nbytes) { return rush_storage_over(NULL, nbytes, NULL, &nobody); }
 
-enum { ZEROS_BEHIND = 4096 }; /* see BEHIND in base/memory.c */
-
 static void close_zeros(void *storage)
 {
     const rush_storage *s = storage;
-    munmap(s->data, s->nbytes + ZEROS_BEHIND);
+    munmap(s->data, s->nbytes + RUSH_BEHIND);
 }
 
 /* Pages of zeros, which take no memory: whoever looks has no way to say that there is none. */
@@ -33,7 +31,7 @@ static void open_closed(rush_storage *s)
 {
     rush_fail(RUSH_RUNTIME_ERROR, "the derivative reads elements of what its record does not name in .saves");
     s->owner = NULL;
-    void *zeros = s->nbytes ? mmap(NULL, s->nbytes + ZEROS_BEHIND, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) : MAP_FAILED;
+    void *zeros = s->nbytes ? mmap(NULL, s->nbytes + RUSH_BEHIND, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) : MAP_FAILED;
     if (zeros != MAP_FAILED) s->data = zeros, s->release = close_zeros, s->owner = s;
 }
 

@@ -321,11 +321,13 @@ static void unbind_grad(rush_grads *s)
     int64_t n = self->size[dim];
     rush_tensor *any = NULL, *zero = NULL, **all = rush_scope_alloc(sizeof *all * (size_t)n);
     if (!all) return;
-    for (int64_t k = 0; k < n && !any; ++k) any = s->g[k];
+    for (int64_t k = 0; k < n; ++k)
+        if (s->g[k] && (!any || !s->g[k]->layout)) any = s->g[k]; /* of sparse slices they are sparse, dense as soon as one is */
     if (!any) return;
     for (int64_t k = 0; k < n; ++k) {
-        if (!s->g[k] && !zero) zero = rush_zeros_like(any);
-        all[k] = s->g[k] ? s->g[k] : zero;
+        rush_tensor *g = s->g[k];
+        if (!g && !zero) zero = any->layout ? T("zeros_like", V(any)) : rush_zeros_like(any);
+        all[k] = !g ? zero : g->layout && !any->layout ? T("to_dense", V(g)) : g;
     }
     s->gin[0] = T("stack", rush_v_tensors(all, (size_t)n), V((int64_t)dim));
 }

@@ -658,7 +658,6 @@ class MultiheadAttention(Module):
 
     def _why_not_fused(self, query, key, value):
         """Why PyTorch's one kernel for inference, which takes self-attention only, does not take this call; "" where it does."""
-        grad = torch.is_grad_enabled() and (query.requires_grad or any(p.requires_grad for p in self.parameters()))
         return (f"input not batched; expected query.dim() of 3 but got {query.dim()}" if query.dim() != 3
                 else "non-self attention was used (query, key, and value are not the same Tensor)" if not (query is key and key is value)
                 else "batch_first was not True" if not self.batch_first
@@ -671,7 +670,8 @@ class MultiheadAttention(Module):
                 else "torch.backends.mha.set_fastpath_enabled(False) was called" if not torch.backends.mha.get_fastpath_enabled()
                 else "autocast is enabled" if torch.is_autocast_enabled(query.device.type)
                 else "some Tensor argument has_torch_function" if query.layout is not torch.strided
-                else "grad is enabled and at least one of query or the input/output projection weights or biases requires_grad" if grad else "")
+                else "grad is enabled and at least one of query or the input/output projection weights or biases requires_grad"
+                if torch.is_grad_enabled() and (query.requires_grad or any(p.requires_grad for p in self.parameters())) else "")
 
     def _unseeing(self, out, key_padding_mask, attn_mask):
         """What sees nothing for its masks is NaN in that kernel, where attention that gradients flow through gives zeros."""
