@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Check what the house keeps to: no function of the C sources or of the package is longer than a hundred lines, the road that every
-operation takes stays a file that one reads at a sitting, what the library prints and reads is the same in every locale, and sources have no tabs, no blanks at the ends of lines and one newline at their end.
+operation takes stays a file that one reads at a sitting, what the library prints and reads is the same in every locale, sources have no tabs, no blanks at the ends of lines and one newline at their end,
+and every file that git keeps has a name that someone gave it.
 
     tests/style.py [--write]
 
@@ -10,6 +11,8 @@ similar lines are to be read side by side.
 import ast
 import pathlib
 import re
+import shutil
+import subprocess
 import sys
 
 from formula import ROOT, closing, without_text
@@ -67,8 +70,16 @@ def asks_the_locale():
                     yield f"{name}:{text.count(chr(10), 0, call.start()) + 1}: {call.group()[:60]} is another in other locales (base/text.h)"
 
 
+def strays():
+    """Files in git with names like `<_io.BytesIO object at 0x7f...>`, which programs that take a buffer for a path leave behind."""
+    if (ROOT / ".git").exists() and shutil.which("git"):
+        for name in subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True).stdout.split("\0"):
+            if re.search(r"[^\w./+-]", name):
+                yield f"{name!r}: not a file's name"
+
+
 def main():
-    wrong, seen = blanks("--write" in sys.argv) + list(asks_the_locale()), 0
+    wrong, seen = blanks("--write" in sys.argv) + list(asks_the_locale()) + list(strays()), 0
     files = [(path, functions) for folder in SOURCES for path in sorted((ROOT / folder).rglob("*")) if path.suffix in (".c", ".h", ".inc")]
     files += [(path, python_functions) for path in sorted((ROOT / "python" / "rushlight").rglob("*.py"))]
     for path, found in files:
