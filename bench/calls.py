@@ -14,6 +14,11 @@ net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
 labels = torch.arange(4)
 adam = torch.optim.Adam(net.parameters(), lr=1e-3)
 sgd = torch.optim.SGD(net.parameters(), lr=1e-3, momentum=0.9)
+library = torch.library.Library("bench", "DEF")
+library.define("negated(Tensor x) -> Tensor")
+library.impl("negated", lambda x: -x, "CPU")
+custom = torch.library.custom_op("bench::twice", lambda x: x * 2, mutates_args=(), schema="(Tensor x) -> Tensor")
+custom.register_autograd(lambda ctx, g: g * 2)
 
 
 def there_and_back():
@@ -31,6 +36,7 @@ F.cross_entropy(net(m), labels).backward()
 recorded = [
     ("add, recorded", "leaf + v", None, "us"),
     ("relu(m @ w).sum(), forward and backward", "there_and_back()", None, "us"),
+    ("custom_op, recorded", "custom(leaf)", None, "us"),
     ("training step of an mlp", "train()", None, "us"),
 ]
 plain = [
@@ -52,6 +58,7 @@ plain = [
     ("softmax", "torch.softmax(w, -1)", None, "us"),
     ("cat", "torch.cat([u, v])", None, "us"),
     ("where", "torch.where(u > 0, u, v)", None, "us"),
+    ("operator of torch.library", "torch.ops.bench.negated(u)", None, "us"),
     ("nn.Linear", "net[0](m)", None, "us"),
     ("nn.Sequential of three", "net(m)", None, "us"),
     ("SGD step, 4 parameters", "sgd.step()", None, "us"),

@@ -216,20 +216,63 @@ static int collect(PyObject *x, PyObject **who, int n, int room)
     return n;
 }
 
-/* _dispatch(func, args, kwargs), of operators that Python defines: what modes and classes answer; NotImplemented: nobody is to be asked */
+/* _dispatch(op, args, kwargs), of operators that Python defines: what modes and classes answer about op.overload(); NotImplemented: nobody is to be asked */
 static PyObject *dispatch(PyObject *module, PyObject *arguments)
 {
-    PyObject *func, *args, *kwargs, *who[32], *values;
-    if (!PyArg_ParseTuple(arguments, "OO!O!", &func, &PyTuple_Type, &args, &PyDict_Type, &kwargs)) return NULL;
+    PyObject *op, *args, *kwargs, *who[32], *values;
+    if (!PyArg_ParseTuple(arguments, "OO!O!", &op, &PyTuple_Type, &args, &PyDict_Type, &kwargs)) return NULL;
     if (!(values = PyDict_Values(kwargs))) return NULL;
     int n = rush_now.mode & RUSH_MODE_UNWATCHED ? 0 : collect(values, who, collect(args, who, 0, RUSH_COUNT(who)), RUSH_COUNT(who));
     Py_DECREF(values);
     if (!n && (!nmodes() || rush_now.mode & RUSH_MODE_UNWATCHED)) Py_RETURN_NOTIMPLEMENTED;
-    PyObject *types = PyTuple_New(n), *r = NULL;
+    PyObject *types = PyTuple_New(n), *func = types ? PyObject_CallMethod(op, "overload", NULL) : NULL, *r = NULL;
     for (int i = 0; types && i < n; ++i) PyTuple_SET_ITEM(types, i, py_ref((PyObject *)Py_TYPE(who[i])));
-    if (types) r = ask_all(func, types, who, n, args, kwargs);
+    if (func) r = ask_all(func, types, who, n, args, kwargs);
+    Py_XDECREF(func);
     Py_XDECREF(types);
     return r;
+}
+
+typedef struct call_kind {
+    bool grad;
+    char device[32]; /* meta before others, in the alphabet's order, before cpu */
+} call_kind;
+
+static void runs_on(call_kind *kind, const char *device)
+{
+    const char *now = kind->device;
+    bool first = strcmp(now, "meta") && strcmp(device, "cpu") && (!strcmp(now, "cpu") || !strcmp(device, "meta") || strcmp(device, now) < 0);
+    if (first) snprintf(kind->device, sizeof kind->device, "%s", device);
+}
+
+/* Of tensors of subclasses as their attributes say. */
+static int look_at(call_kind *kind, PyObject *x)
+{
+    if (Py_TYPE(x) == py_Tensor && py_tensor_of(x)) {
+        kind->grad |= rush_wants_grad(py_tensor_of(x));
+        if (py_tensor_of(x)->device.type != RUSH_CPU) runs_on(kind, rush_device_name(py_tensor_of(x)->device.type));
+    } else if (py_is_tensor(x)) {
+        PyObject *grad = PyObject_GetAttrString(x, "requires_grad"), *device = grad ? PyObject_GetAttrString(x, "device") : NULL;
+        PyObject *type = device ? PyObject_GetAttrString(device, "type") : NULL;
+        const char *name = type ? PyUnicode_AsUTF8(type) : NULL;
+        int wants = name ? PyObject_IsTrue(grad) : -1;
+        if (wants >= 0) kind->grad |= wants, runs_on(kind, name);
+        Py_XDECREF(grad);
+        Py_XDECREF(device);
+        Py_XDECREF(type);
+        return wants < 0 ? -1 : 0;
+    } else if (PyTuple_Check(x) || PyList_Check(x)) {
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(x); ++i)
+            if (look_at(kind, PySequence_Fast_GET_ITEM(x, i))) return -1;
+    }
+    return 0;
+}
+
+/* _call_kind(values) -> (requires one of the tensors a gradient?, the type of the device whose kernel the call takes) */
+static PyObject *kind_of_call(PyObject *module, PyObject *values)
+{
+    call_kind kind = {.device = "cpu"};
+    return look_at(&kind, values) ? NULL : Py_BuildValue("Os", kind.grad ? Py_True : Py_False, kind.device);
 }
 
 /* The __torch_dispatch__ of Tensor, for super(): the operation as if nobody were to be asked. */
@@ -341,6 +384,7 @@ static PyObject *with_device(PyObject *module, PyObject *args)
 static PyMethodDef functions[] = {
     {"_disabled_torch_dispatch_impl", (PyCFunction)(void (*)(void))disabled_dispatch, METH_VARARGS | METH_KEYWORDS, "The __torch_dispatch__ of plain tensors."},
     {"_dispatch", dispatch, METH_VARARGS, "Asks modes and classes about a call of an operator that Python defines."},
+    {"_call_kind", kind_of_call, METH_O, "_call_kind(values): does one of the tensors require a gradient, and the type of the device whose kernel is called."},
     {"_with_device", with_device, METH_VARARGS, "A tensor without data, of another device, over the same storage."},
     {"_push_on_torch_dispatch_stack", push_mode, METH_O, "The mode sees every operation from now on."},
     {"_pop_torch_dispatch_stack", pop_mode, METH_VARARGS, "Takes the innermost mode, or the one of a key, off the stack."},

@@ -280,7 +280,7 @@ class OpOverloadPacket(OperatorBase):
 
 def _fitting(namespace, name, args, kwargs):
     """The first of the overloads written in Python whose arguments fit."""
-    error = None
+    error = RuntimeError("operator %s::%s does not exist" % (namespace, name))
     for op in [op for (space, base, _), op in _python.items() if (space, base) == (namespace, name)]:
         try:
             op.bind(args, kwargs)
@@ -293,12 +293,15 @@ def _fitting(namespace, name, args, kwargs):
 def _choose(namespace, name):
     """Calls of a packet of Python operators."""
     from rushlight._library.custom_ops import who_answers
+    keys = [key for key in _python if key[:2] == (namespace, name)]
+    only = keys[0] if len(keys) == 1 else None
 
     def call(*args, **kwargs):
         asked = who_answers(args, kwargs)
         if asked is not None:
             return torch.overrides.handle_torch_function(getattr(getattr(ops, namespace), name), asked, *args, **kwargs)
-        return _fitting(namespace, name, args, kwargs)(*args, **kwargs)
+        op = _python.get(only)
+        return (_fitting(namespace, name, args, kwargs) if op is None else op).call(args, kwargs)
     return call
 
 

@@ -180,7 +180,7 @@ def get_ignored_functions():
              "get_num_interop_threads get_num_threads init_num_threads import_ir_module is_anomaly_enabled "
              "is_grad_enabled merge_type_from_type_comment parse_ir parse_schema parse_type_comment set_anomaly_enabled "
              "set_flush_denormal set_num_interop_threads set_num_threads wait as_tensor from_numpy tensor "
-             "default_generator has_cuda has_cudnn has_lapack device dtype finfo has_mkl has_mps has_mkldnn has_openmp "
+             "default_generator device dtype finfo "
              "iinfo memory_format qscheme set_grad_enabled no_grad enable_grad inference_mode is_inference_mode_enabled "
              "layout arange as_strided bartlett_window blackman_window broadcast_shapes can_cast compile "
              "complex empty empty_permuted empty_strided eye from_file full fill hamming_window hann_window "

@@ -20,6 +20,13 @@ class _Depth(threading.local):
 depth = _Depth()
 
 
+class Stance:
+    """What torch.compiler.set_stance said last: whether compiled functions run as if they were not."""
+
+    names = ("default", "eager_then_compile", "aot_eager_then_compile", "force_eager", "eager_on_recompile", "fail_on_recompile")
+    now = "default"
+
+
 def run_lazily(fn, args, kwargs):
     """fn(*args, **kwargs), with elementwise work put off while it runs."""
     _C._later_begin()
@@ -59,7 +66,7 @@ def compiled(fn, run=run_lazily):
     """The function that stands for fn: each call is run(fn, args, kwargs)."""
     @functools.wraps(fn, updated=())
     def stand_in(*args, **kwargs):
-        return run(fn, args, kwargs)
+        return fn(*args, **kwargs) if Stance.now == "force_eager" else run(fn, args, kwargs)
     stand_in._torchdynamo_orig_callable = stand_in._torchdynamo_inline = fn
     return stand_in
 
@@ -114,7 +121,7 @@ class OptimizedModule(torch.nn.Module):
         self.__dict__["dynamo_ctx"] = dynamo_ctx or run_lazily
 
     def forward(self, *args, **kwargs):
-        return self.dynamo_ctx(self._modules["_orig_mod"], args, kwargs)
+        return self._modules["_orig_mod"](*args, **kwargs) if Stance.now == "force_eager" else self.dynamo_ctx(self._modules["_orig_mod"], args, kwargs)
 
     @property
     def training(self):

@@ -36,14 +36,14 @@ def _memory(t):
     return t.untyped_storage().data_ptr() if t.layout is torch.strided and type(t) in (torch.Tensor, torch.nn.Parameter) else id(t)
 
 
-_PLAIN = {type(None), bool, int, float, str}
+_PLAIN = frozenset({type(None), bool, int, float, str, torch.Tensor, torch.nn.Parameter})
 
 
 def _foreign(values):
     """Those with a __torch_function__: tensors of subclasses, the proxies of fx."""
     for value in values:
         kind = type(value)
-        if kind in _PLAIN or kind is torch.Tensor or kind is torch.nn.Parameter:
+        if kind in _PLAIN:
             continue
         if isinstance(value, (list, tuple)):
             yield from _foreign(value)
@@ -53,7 +53,8 @@ def _foreign(values):
 
 def who_answers(args, kwargs):
     """The arguments that torch.overrides.handle_torch_function is to ask about a call, or None: the call is made."""
-    foreign = (*_foreign(args), *_foreign(kwargs.values()))
+    plain = _PLAIN.issuperset(map(type, args)) and _PLAIN.issuperset(map(type, kwargs.values()))
+    foreign = () if plain else (*_foreign(args), *_foreign(kwargs.values()))
     if (foreign or torch.overrides._is_torch_function_mode_enabled()) and torch.overrides.has_torch_function(foreign or (None,)):
         return foreign or (None,)
     return None
@@ -66,6 +67,8 @@ class PyOp:
         self.namespace, self.schema, self.tags = namespace, schema, tags
         self.takes = [converter(a.written, a.N) for a in schema.arguments]
         self.gives = [converter(r.written, r.N) for r in schema.returns]
+        self.base = schema.name.split("::")[-1]
+        self.keywords = any(a.kwarg_only for a in schema.arguments)
         self.custom = False         # of custom_op: its kernels record no gradients, and what it writes is counted as written
         self.kernels = {}           # dispatch key -> function
         self.covered = {}           # dispatch key -> the functions that were there before, each of another Library
@@ -78,7 +81,7 @@ class PyOp:
 
     @property
     def name(self):
-        full = "%s::%s" % (self.namespace, self.schema.name.split("::")[-1])
+        full = "%s::%s" % (self.namespace, self.base)
         return full + ("." + self.schema.overload_name if self.schema.overload_name else "")
 
     def give(self, key, fn):
@@ -98,7 +101,12 @@ class PyOp:
 
     def bind(self, args, kwargs):
         """All arguments in the schema's order, as its types say, defaults filled in."""
-        spec, call = self.schema.arguments, "%s::%s()" % (self.namespace, self.schema.name.split("::")[-1])
+        if not kwargs and len(args) == len(self.takes) and not self.keywords:
+            try:
+                return [take(value) for take, value in zip(self.takes, args)]
+            except Refused:
+                pass        # said below
+        spec, call = self.schema.arguments, "%s::%s()" % (self.namespace, self.base)
         values, given = [], dict(kwargs)
         positional = [a for a in spec if not a.kwarg_only]
         most, got = (len(positional), len(args)) if len(args) > len(positional) else (len(spec), len(args) + len(kwargs))
@@ -141,6 +149,8 @@ class PyOp:
 
     def spread(self, values):
         """Values as the Python function takes them: positional ones and keywords."""
+        if not self.keywords:
+            return values, {}
         args = [v for v, a in zip(values, self.schema.arguments) if not a.kwarg_only]
         return args, {a.name: v for v, a in zip(values, self.schema.arguments) if a.kwarg_only}
 
@@ -148,6 +158,10 @@ class PyOp:
         asked = who_answers(args, kwargs)
         if asked is not None:
             return torch.overrides.handle_torch_function(self.overload(), asked, *args, **kwargs)
+        return self.call(args, kwargs)
+
+    def call(self, args, kwargs):
+        """A call that no __torch_function__ is asked about."""
         values = self.bind(args, kwargs)
         capture = sys.modules.get("rushlight.export._capture")
         return self._cast_and_run(values) if capture is None else capture.whole(self.overload(), lambda: self._cast_and_run(values), args, kwargs)
@@ -162,11 +176,11 @@ class PyOp:
         return self.run(values)
 
     def overload(self):
-        packet = getattr(getattr(torch.ops, self.namespace), self.schema.name.split("::")[-1])
+        packet = getattr(getattr(torch.ops, self.namespace), self.base)
         return getattr(packet, self.schema.overload_name or "default")
 
     def run(self, values):
-        result = self._differentiated(values) if torch.is_grad_enabled() and any(t.requires_grad for t in _tensors(values)) else self.compute(values)
+        result = self._differentiated(values) if torch.is_grad_enabled() and torch._C._call_kind(values)[0] else self.compute(values)
         if self.custom and self.schema.is_mutable:
             torch.autograd.graph.increment_version(list(_tensors(v for v, a in zip(values, self.schema.arguments) if a.is_write)))
         return result
@@ -225,15 +239,14 @@ class PyOp:
     def compute(self, values):
         """Without derivative: what a mode or a tensor's class answers, else the kernel for the device."""
         args, kwargs = self.spread(values)
-        if set(self.kernels) != {"CompositeImplicitAutograd"}:       # such a one is seen by the operators that it calls
+        if len(self.kernels) != 1 or "CompositeImplicitAutograd" not in self.kernels:       # such a one is seen by the operators that it calls
             answer = self._ruled(args, kwargs) if self.torch_dispatch else NotImplemented
             if answer is NotImplemented:
-                answer = torch._C._dispatch(self.overload(), tuple(args), kwargs)
+                answer = torch._C._dispatch(self, tuple(args), kwargs)
             if answer is not NotImplemented:
                 return answer
-        devices = {t.device.type for t in _tensors(values)}
-        device = "meta" if "meta" in devices else next((d for d in sorted(devices) if d != "cpu"), "cpu")
-        key = "PrivateUse1" if device == torch._C._get_privateuse1_backend_name() else _KEYS.get(device, device.upper())
+        device = torch._C._call_kind(values)[1]
+        key = _KEYS.get(device) or ("PrivateUse1" if device == torch._C._get_privateuse1_backend_name() else device.upper())
         if device == "meta" and "Meta" not in self.kernels and self.fake is not None:
             before, fake_impl.current = fake_impl.current, fake_impl.FakeImplCtx(self)
             try:
@@ -243,9 +256,7 @@ class PyOp:
         if self.custom and device == "meta" and "Meta" not in self.kernels and self.gives:
             raise RuntimeError("There was no fake impl registered for <CustomOpDef(%s)>. This is necessary for torch.compile/export/fx tracing to work. Please use "
                                "`%s.register_fake` to add an fake impl." % (self.name, OPDEFS[self.name].__name__))
-        order = [key, "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional",
-                 "CompositeImplicitAutograd", "Autograd", "Autograd" + key, "BackendSelect"]
-        for name in order:
+        for name in (key, "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CompositeImplicitAutograd", "Autograd", "Autograd" + key, "BackendSelect"):
             if name in self.kernels and name not in self.disabled:
                 return self.returned(self.kernels[name](*args, **kwargs))
         if device == "meta" and self.schema.is_mutable and not self.schema.returns:
@@ -274,55 +285,57 @@ class PyOp:
         return NotImplemented if cls is None else self.torch_dispatch[cls](cls, self.overload(), types, tuple(args), kwargs)
 
     def _recorded(self, values):
-        """Through an autograd.Function around the kernel."""
+        """Through an autograd.Function around the kernel, which takes the leaves of the arguments and, last, how they are arranged."""
+        leaves, spec = values, None
+        if any(isinstance(v, (list, tuple, dict)) for v in values):
+            leaves, spec = torch.utils._pytree.tree_flatten(values, is_leaf=lambda x: x is not values and isinstance(x, list) and not any(isinstance(v, torch.Tensor) for v in x))
+        return self._node.apply(*leaves, spec)
+
+    @functools.cached_property
+    def _node(self):
         op = self
-        flat, spec = torch.utils._pytree.tree_flatten(values, is_leaf=lambda x: isinstance(x, list) and not any(
-            isinstance(v, torch.Tensor) for v in x))
 
-        class Recorded(torch.autograd.Function):
-            @staticmethod
-            def forward(ctx, *leaves):
-                inputs = torch.utils._pytree.tree_unflatten(leaves, spec)
-                with torch.no_grad():
-                    output = op.compute(inputs)
-                written = [v for v, a in zip(inputs, op.schema.arguments) if a.is_write]
-                dirty = list(_tensors(written))
-                if dirty:
-                    ctx.mark_dirty(*dirty)
-                if op.setup_context is not None:
-                    args, kwargs = op.spread(inputs)
-                    if kwargs:
-                        op.setup_context(ctx=ctx, inputs=tuple(args), keyword_only_inputs=kwargs, output=output)
-                    else:
-                        op.setup_context(ctx=ctx, inputs=tuple(args), output=output)
-                ctx._op_count = len(inputs)
-                ctx._op_output_is_list = isinstance(output, list)
-                return tuple(output) if isinstance(output, list) else output
+        def forward(ctx, *leaves_and_spec):
+            *leaves, spec = leaves_and_spec
+            inputs = leaves if spec is None else torch.utils._pytree.tree_unflatten(leaves, spec)
+            with torch.no_grad():
+                output = op.compute(inputs)
+            dirty = list(_tensors(v for v, a in zip(inputs, op.schema.arguments) if a.is_write)) if op.schema.is_mutable else None
+            if dirty:
+                ctx.mark_dirty(*dirty)
+            if op.setup_context is not None:
+                args, kwargs = op.spread(inputs)
+                if kwargs:
+                    op.setup_context(ctx=ctx, inputs=tuple(args), keyword_only_inputs=kwargs, output=output)
+                else:
+                    op.setup_context(ctx=ctx, inputs=tuple(args), output=output)
+            ctx._op_spec, ctx._op_output_is_list = spec, isinstance(output, list)
+            return tuple(output) if ctx._op_output_is_list else output
 
-            @staticmethod
-            def backward(ctx, *grads):
-                if ctx._op_output_is_list:
-                    grads = (list(grads),)
-                result = op.backward(ctx, *grads)
-                result = list(result) if isinstance(result, (tuple, list)) else [result]
-                # Those of what defaults filled in, and of keywords, may be left out.
-                rest = op.schema.arguments[len(result):]
-                if all(a.kwarg_only or a.has_default_value() for a in rest):
-                    result += [None] * len(rest)
-                # One gradient per argument; lists of tensors give lists of gradients.
-                leaves = []
-                for child, grad in zip(spec.children_specs, result):
-                    if child.is_leaf():
-                        leaves.append(grad)
-                    elif grad is None:
-                        leaves += [None] * child.num_leaves
-                    else:
-                        leaves += list(grad)
-                return tuple(leaves)
+        def backward(ctx, *grads):
+            if ctx._op_output_is_list:
+                grads = (list(grads),)
+            result = op.backward(ctx, *grads)
+            result = list(result) if isinstance(result, (tuple, list)) else [result]
+            # Those of what defaults filled in, and of keywords, may be left out.
+            rest = op.schema.arguments[len(result):]
+            if all(a.kwarg_only or a.has_default_value() for a in rest):
+                result += [None] * len(rest)
+            if ctx._op_spec is None:
+                return (*result, None)
+            # One gradient per argument; lists of tensors give lists of gradients.
+            leaves = []
+            for child, grad in zip(ctx._op_spec.children_specs, result):
+                if child.is_leaf():
+                    leaves.append(grad)
+                elif grad is None:
+                    leaves += [None] * child.num_leaves
+                else:
+                    leaves += list(grad)
+            return (*leaves, None)
 
-        Recorded.__name__ = Recorded.__qualname__ = "GeneratedBackwardFor_%s" % self.name.replace("::", "_").replace(
-            ".", "_")
-        return Recorded.apply(*flat)
+        name = "GeneratedBackwardFor_%s_%s_%s" % (self.namespace, self.base, self.schema.overload_name or "default")
+        return type(torch.autograd.Function)(name, (torch.autograd.Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)})
 
 
 def check_differentiable(operator, schema):

@@ -159,16 +159,31 @@ def list_backends(exclude_tags=("debug", "experimental")):
 
 
 class set_stance(contextlib.ContextDecorator):
-    """How compiled functions behave: a context and decorator without effect on eager ones."""
+    """How compiled functions behave from now on, in a context, or within a function that is decorated with it.
+
+    "force_eager": as if they were not compiled. In the others they run compiled: nothing is guarded, so there is no recompilation that could
+    fail or be left out.
+    """
 
     def __init__(self, stance="default", *, skip_guard_eval_unsafe=False, force_backend=None):
-        self.stance = stance
+        from rushlight._dynamo.eval_frame import Stance
+        if stance not in Stance.names:
+            raise RuntimeError("invalid torch.compile stance %r: known are %s" % (stance, ", ".join(Stance.names)))
+        self._of = Stance
+        self.stance, self._before, Stance.now = stance, Stance.now, stance
+
+    def __call__(self, function):
+        self._of.now = self._before
+        return super().__call__(function)
+
+    def _recreate_cm(self):
+        return set_stance(self.stance)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *what):
-        return None
+        self._of.now = self._before
 
 
 def set_enable_guard_collectives(enabled):

@@ -203,6 +203,8 @@ class _Writer:
         """The text that stands for obj, which becomes a global of the code unless it can be named in full."""
         if isinstance(obj, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
             return "torch.ops.%s" % obj
+        if isinstance(obj, torch._ops.HigherOrderOperator) and getattr(torch.ops.higher_order, obj.__name__, None) is obj:
+            return "torch.ops.higher_order." + obj.__name__
         if _is_from_torch(obj) and obj is not torch.device and not isinstance(obj, torch._ops.OperatorBase):
             # Code names functions of the library in full, so that it reads well and can be saved.
             return _get_qualified_name(obj) if callable(obj) else str(obj)

@@ -107,6 +107,8 @@ class MaskedTensor(torch.Tensor):
         with torch._C.DisableTorchFunctionSubclass():
             if getattr(func, "__name__", None) in _REDUCTIONS and args and is_masked_tensor(args[0]):
                 return _reduced(func.__name__, *args, **kwargs or {})
+            if func is torch.where and len(args) == 3 and torch.is_grad_enabled():
+                return Where.apply(*args)
             return func(*args, **kwargs or {})
 
     @classmethod
@@ -351,11 +353,27 @@ def _move(func, args, kwargs):
 
 
 def _where(cond, x, y):
-    """Of the mask, too; dense operands are there everywhere."""
-    parts = [(t._masked_data, t._masked_mask) if is_masked_tensor(t) else (t, torch.ones_like(t, dtype=torch.bool)) for t in (x, y)]
+    """Of the mask, too; dense operands and numbers are there everywhere."""
+    parts = [(t._masked_data, t._masked_mask) if is_masked_tensor(t) else (t, torch.tensor(True)) for t in (x, y)]
     there = cond._masked_mask if is_masked_tensor(cond) else True
     cond = cond._masked_data if is_masked_tensor(cond) else cond
     return _make(torch.where(cond, parts[0][0], parts[1][0]), torch.where(cond, parts[0][1], parts[1][1]) & there)
+
+
+class Where(torch.autograd.Function):
+    """What was not chosen has no gradient: masked out, where dense tensors have zero."""
+
+    @staticmethod
+    def forward(ctx, cond, x, y):
+        ctx.save_for_backward(cond)
+        return torch.where(cond, x, y)
+
+    @staticmethod
+    def backward(ctx, g):
+        cond, = ctx.saved_tensors
+        absent = _make(g._masked_data, torch.zeros_like(g._masked_mask))
+        wanted = ctx.needs_input_grad
+        return None, torch.where(cond, g, absent) if wanted[1] else None, torch.where(cond, absent, g) if wanted[2] else None
 
 
 def _item(x):

@@ -1,6 +1,7 @@
 """Compare: measurements as a table, one column per description."""
 import enum
 import itertools
+import math
 
 from rushlight.utils.benchmark.utils import common
 
@@ -45,32 +46,59 @@ class Compare:
     def _table(self, results):
         unit, scale = common.select_unit(min(m.median for m in results))
         columns = common.ordered_unique(m.description or "" for m in results)
-        threads = common.ordered_unique(m.num_threads for m in results)
         names = common.ordered_unique((m.env or "", m.as_row_name) for m in results)
         cells = {(m.num_threads, (m.env or "", m.as_row_name), m.description or ""): m for m in results}
-        head = results[0].label or ""
-        rows = []
-        for count, name in itertools.product(threads, names):
-            row = []
-            for column in columns:
-                m = cells.get((count, name, column))
-                if m is None:
-                    row.append("")
-                    continue
-                value = m.median / scale
-                value = common.trim_sigfig(value, m.significant_figures) if self._trim else value
-                row.append("%.1f" % value)
-            if any(row):
-                rows.append((count, ("[%s] " % name[0] if name[0] else "") + name[1], row))
-        first = max([len(r[1]) for r in rows] + [len("1 threads: ----")]) + 6
-        widths = [max([len(c)] + [len(r[2][i]) for r in rows]) + 2 for i, c in enumerate(columns)]
-        line = " " * first + "|" + "|".join(c.center(w + 2) for c, w in zip(columns, widths))
-        bar = "[" + (" %s " % head).center(len(line) - 2, "-") + "]"
-        out, shown = [bar, line], None
-        for count, name, row in rows:
-            if count != shown:
+        rows = [(count, name) for count, name in itertools.product(common.ordered_unique(m.num_threads for m in results), names)
+                if any((count, name, column) in cells for column in columns)]
+        titles = ["  %s  %s" % ("(%s)" % env if env else "  ", name) for _, (env, name) in rows]
+        first = max(map(len, titles)) + 2
+        texts, line = [], " " * first
+        for column in columns:
+            of_it = [cells.get((count, name, column)) for count, name in rows]
+            shown = self._numbers(of_it, scale)
+            width = max(len(column), *map(len, shown))
+            line += "|  " + column.center(width) + "  "
+            texts.append([self._coloured(v.center(width), m, self._rivals(m, of_it, cells)) for v, m in zip(shown, of_it)])
+        line = line[:-2]
+        out, now = ["[" + (" %s " % (results[0].label or "")).center(len(line) - 2, "-") + "]", line], None
+        for i, (count, _) in enumerate(rows):
+            if count != now:
                 out.append(("%d threads: " % count).ljust(len(line), "-"))
-                shown = count
-            out.append(("      " + name).ljust(first) + "|" + "|".join(v.rjust(w) + "  " for v, w in zip(row, widths)))
-        out += ["", "Times are in %ss (%s)." % (common.unit_to_english(unit), unit), ""]
-        return "\n".join(out)
+                now = count
+            out.append(titles[i].ljust(first) + "|  " + "  |  ".join(column[i] for column in texts))
+        out += ["", "Times are in %ss (%s)." % (common.unit_to_english(unit), unit)]
+        if self._highlight and any(m.has_warnings for m in results):
+            out.append("(! XX%) Measurement has high variance, where XX is the IQR / median * 100.")
+        return "\n".join([*out, ""])
+
+    def _numbers(self, column, scale):
+        """The medians of a column, one below the other, with how much they vary where that is asked for and much."""
+        known = [m for m in column if m is not None]
+        digits = 1 if not self._trim else min(max(m.significant_figures - math.ceil(math.log10(m.median / scale)), 0) for m in known)
+        values = ["" if m is None else "%.*f" % (digits, common.trim_sigfig(m.median / scale, m.significant_figures) if self._trim else m.median / scale) for m in column]
+        width = max(map(len, values))
+        if self._highlight and any(m.has_warnings for m in known):
+            return [v if m is None else v.rjust(width) + (" (! %.0f%%)" % (m.iqr / m.median * 100) if m.has_warnings else " " * 7) for v, m in zip(values, column)]
+        return [v if m is None else v.rjust(width) for v, m in zip(values, column)]
+
+    def _rivals(self, m, column, cells):
+        if self._color == Colorize.COLUMNWISE or m is None:
+            return column
+        return [other for (count, name, _), other in cells.items() if (count, name) == (m.num_threads, (m.env or "", m.as_row_name))]
+
+    def _coloured(self, text, m, rivals):
+        """Green and bold: the best, or as good; blue: a tenth slower at most; red: twice as slow, or five times."""
+        if self._color == Colorize.NONE or m is None:
+            return text
+        best = min(other.median for other in rivals if other is not None)
+        if m.median <= max(best * 1.01, best + 100e-9):
+            style = "\033[92m\033[1m"
+        elif m.median <= best * 1.1:
+            style = "\033[34m\033[1m"
+        elif m.median >= best * 5:
+            style = "\033[31m\033[1m"
+        elif m.median >= best * 2:
+            style = "\033[2m\033[91m"
+        else:
+            return text
+        return style + text + "\033[0m\033[0m"

@@ -119,8 +119,8 @@ class FuzzedTensor:
             raw = raw.cuda()
         dims = len(size)
         order = list(range(dims))
-        if dims > 1 and state.rand() > self._probability_contiguous:
-            while dims > 1 and all(a == b for a, b in enumerate(order)):
+        if state.rand() > self._probability_contiguous and dims > 1:
+            while all(a == b for a, b in enumerate(order)):
                 order = [int(d) for d in state.permutation(raw.dim())]
             raw = raw.permute(order).contiguous().permute(sorted(range(dims), key=order.__getitem__))
         tensor = raw[tuple(slice(0, n * step, step) for n, step in zip(size, steps))]

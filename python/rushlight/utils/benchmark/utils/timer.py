@@ -82,7 +82,7 @@ class Timer:
                 total += taken
                 if callback is not None:
                     callback(number, taken)
-                if total >= min_run_time and common.Measurement(number, times, self._task_spec).meets_confidence(threshold):
+                if total >= min_run_time and len(times) > 3 and common.Measurement(number, times, self._task_spec).meets_confidence(threshold):
                     break
         return common.Measurement(number, times, self._task_spec)
 
