@@ -12,6 +12,7 @@ import sys
 import warnings
 
 import rushlight as torch
+from rushlight import _C
 from rushlight._library import fake_impl
 from rushlight._library.convert import Refused, converter
 from rushlight._library.schema import parse_schema
@@ -55,7 +56,7 @@ def who_answers(args, kwargs):
     """The arguments that torch.overrides.handle_torch_function is to ask about a call, or None: the call is made."""
     plain = _PLAIN.issuperset(map(type, args)) and _PLAIN.issuperset(map(type, kwargs.values()))
     foreign = () if plain else (*_foreign(args), *_foreign(kwargs.values()))
-    if (foreign or torch.overrides._is_torch_function_mode_enabled()) and torch.overrides.has_torch_function(foreign or (None,)):
+    if (foreign or _C._len_torch_function_stack()) and torch.overrides.has_torch_function(foreign or (None,)):
         return foreign or (None,)
     return None
 
@@ -164,7 +165,9 @@ class PyOp:
         """A call that no __torch_function__ is asked about."""
         values = self.bind(args, kwargs)
         capture = sys.modules.get("rushlight.export._capture")
-        return self._cast_and_run(values) if capture is None else capture.whole(self.overload(), lambda: self._cast_and_run(values), args, kwargs)
+        if capture is None:
+            return self._cast_and_run(values) if self.autocast else self.run(values)
+        return capture.whole(self.overload(), lambda: self._cast_and_run(values), args, kwargs)
 
     def _cast_and_run(self, values):
         for device_type, dtype in self.autocast.items():
@@ -180,7 +183,8 @@ class PyOp:
         return getattr(packet, self.schema.overload_name or "default")
 
     def run(self, values):
-        result = self._differentiated(values) if torch.is_grad_enabled() and torch._C._call_kind(values)[0] else self.compute(values)
+        grad, device = _C._call_kind(values)
+        result = self._differentiated(values) if grad and _C.is_grad_enabled() else self.compute(values, device)
         if self.custom and self.schema.is_mutable:
             torch.autograd.graph.increment_version(list(_tensors(v for v, a in zip(values, self.schema.arguments) if a.is_write)))
         return result
@@ -236,17 +240,17 @@ class PyOp:
                 t.register_hook(warn)
         return result if self.schema.is_mutable else self._behind(result, values, warn)
 
-    def compute(self, values):
+    def compute(self, values, device=None):
         """Without derivative: what a mode or a tensor's class answers, else the kernel for the device."""
         args, kwargs = self.spread(values)
         if len(self.kernels) != 1 or "CompositeImplicitAutograd" not in self.kernels:       # such a one is seen by the operators that it calls
             answer = self._ruled(args, kwargs) if self.torch_dispatch else NotImplemented
             if answer is NotImplemented:
-                answer = torch._C._dispatch(self, tuple(args), kwargs)
+                answer = _C._dispatch(self, tuple(args), kwargs)
             if answer is not NotImplemented:
                 return answer
-        device = torch._C._call_kind(values)[1]
-        key = _KEYS.get(device) or ("PrivateUse1" if device == torch._C._get_privateuse1_backend_name() else device.upper())
+        device = device or _C._call_kind(values)[1]
+        key = _KEYS.get(device) or ("PrivateUse1" if device == _C._get_privateuse1_backend_name() else device.upper())
         if device == "meta" and "Meta" not in self.kernels and self.fake is not None:
             before, fake_impl.current = fake_impl.current, fake_impl.FakeImplCtx(self)
             try:
