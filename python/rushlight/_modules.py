@@ -19,6 +19,10 @@ _BUNDLED = "bundled inputs belong to TorchScript files, which rushlight does not
 
 TABLE = {
     "_higher_order_ops.associative_scan": "_higher_order_ops: associative_scan",
+    "_higher_order_ops.cond": "_higher_order_ops: cond",
+    "_higher_order_ops.map": "_higher_order_ops: map",
+    "_higher_order_ops.scan": "_higher_order_ops: scan",
+    "_higher_order_ops.while_loop": "_higher_order_ops: while_loop",
     "_prims.": "",
     "accelerator.memory": "accelerator: empty_cache get_memory_info max_memory_allocated max_memory_reserved memory_allocated memory_reserved memory_stats "
                           "reset_accumulated_memory_stats reset_peak_memory_stats",

@@ -190,4 +190,4 @@ def associative_scan(combine_fn, xs, dim, reverse=False, combine_mode="pointwise
     return pytree.tree_map(lambda *parts: torch.stack(parts).movedim(0, dim), *outputs)
 
 
-functions_first(__name__, "associative_scan")
+functions_first(__name__, "associative_scan", "cond", "foreach_map", "map", "scan", "while_loop")
