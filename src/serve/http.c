@@ -37,6 +37,7 @@ static const char *reason(int status)
     case 413: return "Content Too Large";
     case 415: return "Unsupported Media Type";
     case 429: return "Too Many Requests";
+    case 431: return "Request Header Fields Too Large";
     case 503: return "Service Unavailable";
     case 504: return "Gateway Timeout";
     default: return "Internal Server Error";
@@ -52,11 +53,20 @@ void serve_count_response(int status)
     response_counted = true;
 }
 
+/* Does civetweb read another request of this connection? Not where the client asks for something else (a browser for HTTP/2), nor behind a trailer, which
+ * it does not read: then the client is told so, or it would send one into a connection that ends. */
+bool serve_stays(const struct mg_connection *c)
+{
+    const char *asked = mg_get_header(c, "Connection");
+    bool wanted = asked ? strcasestr(asked, "keep-alive") != NULL : !strcmp(mg_get_request_info(c)->http_version, "1.1");
+    return wanted && !mg_get_header(c, "Trailer") && !atomic_load(&serve_draining);
+}
+
 static int send_all(struct mg_connection *c, int status, const char *type, const char *body, size_t n, size_t nheader)
 {
     char head[512], more[64] = "", *whole;
     const char *path = mg_get_request_info(c)->local_uri ? mg_get_request_info(c)->local_uri : ""; /* a browser asks for the key of the page */
-    bool close = atomic_load(&serve_draining) || (status >= 400 && status != 429 && status != 404); /* what was not read must not be taken for a request */
+    bool close = !serve_stays(c) || (status >= 400 && status != 429 && status != 404); /* what was not read must not be taken for a request */
     size_t sent = strcmp(mg_get_request_info(c)->request_method, "HEAD") ? n : 0; /* HEAD is told how long the body would be */
     if (nheader) snprintf(more, sizeof more, "Inference-Header-Content-Length: %zu\r\n", nheader);
     int k = snprintf(head, sizeof head, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%s%sConnection: %s\r\n\r\n", status, reason(status), type, n, more,
@@ -172,7 +182,7 @@ static int decode(struct mg_connection *c, char **body, size_t *n)
 {
     const char *how = mg_get_header(c, "Content-Encoding");
     if (!how || !strcasecmp(how, "identity")) return 0;
-    if (!strcasecmp(how, "gzip") || !strcasecmp(how, "deflate")) return expand(body, n);
+    if (!strcasecmp(how, "gzip") || !strcasecmp(how, "x-gzip") || !strcasecmp(how, "deflate")) return expand(body, n);
     return atomic_fetch_sub(&held, *n), free(*body), *body = NULL, *n = 0, 415;
 }
 
@@ -527,7 +537,7 @@ static int route(struct mg_connection *c, char *path, bool post)
 {
     if (!strcmp(path, "/") && !post) return page(c);
     if (!strcmp(path, "/metrics") && !post) return metrics(c);
-    if (!strcmp(path, "/v2") && !post) return about(c);
+    if ((!strcmp(path, "/v2") || !strcmp(path, "/v2/")) && !post) return about(c);
     if (!strcmp(path, "/v2/health/live")) return health(c, false);
     if (!strcmp(path, "/v2/health/ready")) return health(c, true);
     if (!strncmp(path, "/v1/", 4)) return serve_openai(c, path + 4, post);
@@ -595,7 +605,8 @@ static int handle(struct mg_connection *c, void *arg)
     response_counted = false;
     bool logged = serve_logs_requests(); /* as it was asked: the line is written after the answer, when the client may have changed that already */
     bool post = !strcmp(info->request_method, "POST"), get = !strcmp(info->request_method, "GET") || !strcmp(info->request_method, "HEAD");
-    if (!is_framed(info)) status = serve_send_error(c, 400, "the headers do not say clearly where the body ends");
+    if (info->num_headers >= (int)RUSH_COUNT(info->http_headers)) status = serve_send_error(c, 431, "too many headers"); /* what is beyond them was not read */
+    else if (!is_framed(info)) status = serve_send_error(c, 400, "the headers do not say clearly where the body ends");
     else if (!may(c)) status = serve_send_error(c, 401, "this server needs a key");
     else if (!post && !get) status = serve_send_error(c, 405, "only GET, HEAD and POST");
     else if ((size_t)snprintf(path, sizeof path, "%s", info->local_uri) >= sizeof path) status = serve_send_error(c, 404, "no such path");
@@ -643,7 +654,7 @@ int serve_http_begin(void)
     snprintf(threads, sizeof threads, "%d", serve_given.connections);
     snprintf(timeout, sizeof timeout, "%lld", (long long)serve_given.timeout_ms);
     const char *options[] = {"listening_ports", ports, "num_threads", threads, "enable_keep_alive", "yes", "keep_alive_timeout_ms", timeout, "request_timeout_ms", timeout, "tcp_nodelay", "1",
-                             "max_request_size", "16384", "enable_directory_listing", "no", pem ? "ssl_certificate" : NULL, pem, "ssl_protocol_version", "4" /* TLS 1.2 and above */, NULL};
+                             "max_request_size", "16384", "enable_directory_listing", "no", "access_control_allow_methods", "", "enable_auth_domain_check", "no", pem ? "ssl_certificate" : NULL, pem, "ssl_protocol_version", "4" /* TLS 1.2 and above */, NULL};
     const struct mg_callbacks callbacks = {.log_message = quiet, .init_thread = begin_thread};
     char why[256] = "";
     struct mg_init_data init = {.callbacks = &callbacks, .configuration_options = options};

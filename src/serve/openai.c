@@ -309,15 +309,14 @@ static void put_choice(const ask *a, serve_text *t, int index, serve_job *j, con
 /* -1: the client has gone. */
 static int send_event(ask *a, serve_text *t)
 {
-#define HEAD "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nCache-Control: no-cache\r\n"
-    static const char plain[] = HEAD "Connection: close\r\n\r\n", chunks[] = HEAD "Transfer-Encoding: chunked\r\nConnection: keep-alive\r\n\r\n";
-#undef HEAD
     int sent = -1;
     if (!t->failed && !a->begun) {
         a->begun = true;
         serve_count_response(200);
-        if (a->plain) mg_write(a->c, plain, sizeof plain - 1);
-        else mg_write(a->c, chunks, sizeof chunks - 1);
+        bool stays = !a->plain && serve_stays(a->c);
+        if (!stays) mg_disable_connection_keep_alive(a->c);
+        mg_printf(a->c, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nCache-Control: no-cache\r\n%sConnection: %s\r\n\r\n", a->plain ? "" : "Transfer-Encoding: chunked\r\n",
+                  stays ? "keep-alive" : "close");
     }
     serve_print(t, "\n\n");
     if (!t->failed) sent = a->plain ? mg_write(a->c, t->p, t->n) : mg_send_chunk(a->c, t->p, (unsigned)t->n);

@@ -209,6 +209,7 @@ int serve_send_error(struct mg_connection *, int status, const char *why);      
 int serve_send_failed(struct mg_connection *);                                       /* the library's error; kinds that are the request's fault are 400 */
 int serve_body_read(struct mg_connection *, char **body, size_t *n);                 /* 0; an HTTP status: it was cut short, or there is no room */
 const char *serve_body_why(int status);
+bool serve_stays(const struct mg_connection *);                                      /* whether another request may come on the connection */
 void serve_body_free(char *body, size_t n);
 void serve_note(serve_model *, bool well, uint64_t begin); /* a request that is answered */
 

@@ -166,6 +166,32 @@ def test_where_a_body_ends(server):
         assert b"where the body ends" in ask(body, headers)
 
 
+def test_a_connection_that_ends_is_said_to_end(server):
+    """Else the client's next request goes into it, and is lost."""
+    body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 3], "data": [1, 2, 3]}]}).encode()
+    chunked = [b"Transfer-Encoding: chunked", b""]
+    for version, headers, rest, stays in ((b"1.1", [], b"", True), (b"1.0", [], b"", False), (b"1.0", [b"Connection: Keep-Alive"], b"", True), (b"1.1", [b"Connection: close"], b"", False),
+                                          (b"1.1", [b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c", b"HTTP2-Settings: AAMAAABkAAQAoAAA"], b"", False),     # Java's client begins with it
+                                          (b"1.1", [b"Trailer: X-Sum", *chunked], b"0\r\nX-Sum: 1\r\n\r\n", False), (b"1.1", chunked, b"0\r\n\r\n", True)):
+        headers, sent = (headers, b"%x\r\n%s\r\n" % (len(body), body)) if rest else ([*headers, b"Content-Length: %d" % len(body), b""], body)
+        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as s:
+            s.sendall(b"\r\n".join([b"POST /v2/models/times/infer HTTP/" + version, b"Host: x", *headers]) + b"\r\n" + sent + rest)
+            answer = s.recv(65536)
+            assert b" 200 OK" in answer and (b"Connection: keep-alive" in answer) == stays and (b"Connection: close" in answer) != stays
+            s.settimeout(60 if not stays else .1)
+            try:
+                assert s.recv(1) == b"" and not stays
+            except TimeoutError:
+                assert stays
+
+
+def test_what_civetweb_would_do_itself(server):
+    many = b"".join(b"X-%d: 1\r\n" % k for k in range(70))       # what is behind 64 of them is not read
+    assert b" 431 " in server.raw(b"POST /v2/models/times/infer HTTP/1.1\r\n" + many + b"Content-Length: 2\r\n\r\n{}")
+    assert b" 405 " in server.raw(b"OPTIONS /v2 HTTP/1.1\r\nHost: x\r\nOrigin: http://y\r\nAccess-Control-Request-Method: POST\r\n\r\n")
+    assert b" 200 OK" in server.raw(b"GET http://localhost:%d/v2/ HTTP/1.1\r\nHost: x\r\n\r\n" % server.port)
+
+
 def test_many_at_once_and_a_new_file(server):
     def one(i):
         status, content, _ = server.infer([float(i)] * 3 * (1 + i % 3))
@@ -341,7 +367,7 @@ def test_bodies_that_are_compressed(server):
         return server.ask("POST", "/v2/models/times/infer", data, {"Content-Encoding": how})[0]
     if ask(gzip.compress(body), "gzip") == 415:
         pytest.skip("this build has no zlib")
-    assert ask(gzip.compress(body), "gzip") == ask(zlib.compress(body), "deflate") == ask(body, "identity") == 200
+    assert ask(gzip.compress(body), "gzip") == ask(gzip.compress(body), "x-gzip") == ask(zlib.compress(body), "deflate") == ask(body, "identity") == 200
     assert ask(body, "br") == 415
     for damaged in (body, b"", gzip.compress(body)[:-5], gzip.compress(body) + b"more", gzip.compress(body)[:20] + b"\0" * 20):
         assert ask(damaged, "gzip") == 400
@@ -499,6 +525,7 @@ def test_key_and_end(tmp_path):
     caught = next(line for line in open(f"/proc/{server.process.pid}/status") if line.startswith("SigCgt"))
     assert int(caught.split()[1], 16) >> signal.SIGTERM - 1 & 1      # no thread that a library made may die of it
     assert {server.ask("GET", path)[0] for path in ("/", "/metrics", "/v2", "/v2/health/live")} == {401}
+    assert server.ask("OPTIONS", "/v2", headers={"Origin": "http://y", "Access-Control-Request-Method": "POST"})[0] == 401
     assert server.ask("GET", "/v2/health/live", headers={"Authorization": "Bearer secre"})[0] == 401
     assert server.ask("GET", "/v2/health/live", headers={"Authorization": "Bearer secret"})[0] == 200
     assert server.ask("GET", "/v2/health/live", headers={"X-API-Key": "secret"})[0] == 200
