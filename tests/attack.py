@@ -118,7 +118,7 @@ def compressed(rng):
 
 
 def beside(rng):
-    """Regions of shared memory, classes, settings, and models that come with the request, with odd values in them."""
+    """Regions of shared memory, classes, settings (of traces, too), and models that come with the request, with odd values in them."""
     odd, region = rng.choice(ODD), {"shared_memory_region": "a", "shared_memory_byte_size": 24, "shared_memory_offset": 8}
     kind = rng.randrange(6)
     if kind == 0:
@@ -136,6 +136,9 @@ def beside(rng):
         return request("POST", INFER, json.dumps(whole).encode())
     if kind == 2:
         return request("POST", INFER, json.dumps({**RIGHT, "outputs": [{"name": "OUTPUT__0", "parameters": {"classification": odd, "binary_data": rng.random() < .5}}] * rng.choice([1, 3])}).encode())
+    if kind == 3 and rng.random() < .5:
+        path = rng.choice(["/v2/trace/setting", "/v2/models/times/trace/setting", "/v2/models/none/trace/setting", "/v2/models/times/trace"])
+        return request("POST", path, json.dumps({rng.choice(["trace_level", "trace_rate", "trace_count", "log_frequency", "trace_file", "x"]): rng.choice([odd, ["TIMESTAMPS"], ["OFF"], "7", 2])}).encode())
     if kind == 3:
         return request("POST", "/v2/logging", json.dumps({rng.choice(["log_error", "log_verbose_level", "log_file", "log_format", "x"]): odd}).encode())
     parameters = {"config": rng.choice([odd, "{}", '{"max_batch_size": -1}', "[" * 2000])}
@@ -295,7 +298,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         reports = f"{folder}/reports"
         env = {**os.environ, "ASAN_OPTIONS": f"detect_leaks=1:quarantine_size_mb=16:log_path={reports}", "UBSAN_OPTIONS": f"print_stacktrace=1:log_path={reports}"}
-        process, port = served(args.build / "rushlight", folder, "--max-mb", "4", "--timeout-ms", "3000", "--shared-memory", stderr=subprocess.DEVNULL, env=env)
+        process, port = served(args.build / "rushlight", folder, "--max-mb", "4", "--timeout-ms", "3000", "--shared-memory", "--trace", f"{folder}/traces", stderr=subprocess.DEVNULL, env=env)
         assert right(port)
         pathlib.Path("/dev/shm/attack").write_bytes(bytes(64))
         done, wrong = multiprocessing.Value("q", 0), multiprocessing.Value("q", 0)

@@ -81,6 +81,29 @@ static bool only_writes(const rush_op *op)
     return any && !op->nout;
 }
 
+/* Does somebody see every operation, or an argument answer for itself? */
+static bool is_watched(const rush_op *op, const rush_value *in)
+{
+    if (rush_now.mode & RUSH_MODE_WATCH) return true;
+    for (int i = 0; i < op->nargs; ++i) {
+        if (in[i].kind == RUSH_V_TENSOR && rush_is_watched(in[i].t)) return true;
+        for (uint32_t k = 0; in[i].kind == RUSH_V_TENSORS && k < in[i].n; ++k)
+            if (in[i].tensors[k] && rush_is_watched(in[i].tensors[k])) return true;
+    }
+    return false;
+}
+
+/* The watcher's answer: 0, -1, or 1 if it has none. Who sees operations sees this one below autograd. */
+static int watched(const rush_op *op, const rush_value *in, rush_value *out, bool given)
+{
+    const uint32_t mode = rush_now.mode, *outside = rush_now.outside;
+    if (!given) rush_now.outside = &mode, rush_now.mode |= RUSH_MODE_NO_GRAD;
+    int taken = rush_watcher(RUSH_FORM_CALL, op, in, out);
+    rush_now.mode = mode;
+    rush_now.outside = outside;
+    return taken;
+}
+
 /* What it says and gives is looked at: a call that fails leaves an error, and one that does not gives what its schema promises. */
 static int use(const kernel *k, const rush_op *op, const rush_value *in, rush_value *out)
 {
@@ -105,14 +128,14 @@ static int run(const rush_op *op, const rush_value *in, rush_value *out)
     const kernel *above = find(d, "Autograd", device);
     if (!above) above = find(d, "", "Autograd");
     if (above && !(rush_now.mode & RUSH_MODE_NO_GRAD) && rush_any_wants_grad(op, in)) return use(above, op, in, out);
-    if ((rush_watch_all || op->given) && rush_watcher && !(rush_now.mode & RUSH_MODE_UNWATCHED)) { /* a function of Python's for this device: to others this is a composite */
-        int taken = rush_watcher(RUSH_FORM_CALL, op, in, out);
-        if (taken <= 0) return taken;
-    }
     if (quantized && type == RUSH_CPU) device = keys[QUANTIZED];
     if (!(k = find(d, "", device))) k = find(d, "", "CompositeExplicitAutograd");
-    bool below = k;
+    bool below = k, given = rush_watch_all || op->given; /* given: perhaps a function of Python's for this device */
     if (!k && !(k = find(d, "", "CompositeImplicitAutograd"))) k = find(d, "", "");
+    if (rush_watcher && !(rush_now.mode & RUSH_MODE_UNWATCHED) && (given || ((below || !k) && is_watched(op, in)))) { /* what consists of others is opened */
+        int taken = watched(op, in, out, given);
+        if (taken <= 0) return taken;
+    }
     if (!k && device == keys[META] && only_writes(op)) return 0;
     static _Thread_local const rush_op *within; /* the operation whose Autograd function has to do */
     const rush_op *was = within;

@@ -19,10 +19,12 @@ serve_options serve_given = {.host = "127.0.0.1", .port = 8000, .connections = 6
 
 const char rush_usage_serve[] =
     "usage: rushlight serve DIR [--host 127.0.0.1] [--port 8000] [--api-key KEY] [--tls FILE] [--instances 1] [--max-batch 32] [--delay-us 0]\n"
-    "                           [--queue 256] [--timeout-ms 30000] [--grace-ms 10000] [--connections 64] [--max-mb 64] [--context 0] [--log] [--shared-memory]\n"
+    "                           [--queue 256] [--timeout-ms 30000] [--grace-ms 10000] [--connections 64] [--max-mb 64] [--context 0] [--log] [--trace FILE]\n"
+    "                           [--shared-memory]\n"
     "Serves DIR/NAME.pt2 (.onnx, .pt, .gguf) and DIR/NAME/VERSION/model.pt2 by the KServe v2 protocol, language models (.gguf) by OpenAI's; /metrics is for\n"
     "Prometheus. --context: the tokens that a language model remembers; 0: as many as it was trained for, at most 4096.\n"
     "--tls: HTTPS with the certificate and key in one file of PEM. --log: a line of JSON for each request and each model that is loaded, on standard error.\n"
+    "--trace: clients may ask for traces (/v2/trace/setting), which become a list in FILE: when requests came, waited, were computed and answered.\n"
     "--shared-memory: clients on this machine may name shared memory, of which the server reads and writes what its user may.\n"
     "The key may also stand in RUSHLIGHT_API_KEY. A changed file is loaded again; SIGTERM ends it when all is answered.\n";
 
@@ -34,7 +36,7 @@ static int read_options(int n, char **args)
         {"--host", RUSH_TO(&o->host)}, {"--port", RUSH_TO(&o->port), 0, 65535}, {"--api-key", RUSH_TO(&o->key)}, {"--tls", RUSH_TO(&o->tls)}, {"--instances", RUSH_TO(&o->instances), 1, 1024},
         {"--max-batch", RUSH_TO(&o->max_batch), 1}, {"--delay-us", RUSH_TO(&o->delay_us)}, {"--queue", RUSH_TO(&o->queue), 1}, {"--timeout-ms", RUSH_TO(&o->timeout_ms), 1},
         {"--grace-ms", RUSH_TO(&o->grace_ms)}, {"--connections", RUSH_TO(&o->connections), 1, 65536}, {"--max-mb", RUSH_TO(&mb), 1}, {"--context", RUSH_TO(&o->context)},
-        {"--log", RUSH_TO(&o->log)}, {"--shared-memory", RUSH_TO(&o->shared)}, {0}};
+        {"--log", RUSH_TO(&o->log)}, {"--trace", RUSH_TO(&o->trace)}, {"--shared-memory", RUSH_TO(&o->shared)}, {0}};
     o->key = getenv("RUSHLIGHT_API_KEY");
     if ((n = rush_options_read("serve", known, 1, n, args)) < 0) return n;
     o->dir = args[0];
@@ -86,5 +88,6 @@ int rush_cmd_serve(int n, char **args)
     serve_http_drain();
     serve_http_end();
     serve_repository_end();
+    serve_trace_end();
     return 0;
 }

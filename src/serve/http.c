@@ -254,6 +254,7 @@ static bool is_near(struct mg_connection *c)
 /* Counts are made before a request is answered: who has its answer finds it in the metrics. 410, and nothing is sent: the model is being replaced. */
 static int infer_body(struct mg_connection *c, serve_model *m, const char *body, size_t n, uint64_t begin)
 {
+    uint64_t received = serve_now();
     const char *told = mg_get_header(c, "Inference-Header-Content-Length"), *type = mg_get_header(c, "Content-Type");
     char *end = NULL;
     bool raw = !told && type && (!strncasecmp(type, "image/", 6) || !strncasecmp(type, "text/plain", 10)); /* the body is the only input */
@@ -264,7 +265,7 @@ static int infer_body(struct mg_connection *c, serve_model *m, const char *body,
     serve_job *job = serve_job_new(m);
     serve_request *r = job ? serve_request_read(m, body, n, nheader, is_near(c), job) : NULL;
     if (!r) return serve_job_drop(job), serve_note(m, false, begin), serve_send_failed(c);
-    uint64_t read = serve_now();
+    uint64_t read = serve_now(), trace = serve_trace_begin(m);
     int status = serve_job_run(job);
     if (status == 410) return serve_request_free(r), serve_job_drop(job), status;
     serve_text out = {0};
@@ -273,8 +274,14 @@ static int infer_body(struct mg_connection *c, serve_model *m, const char *body,
     atomic_fetch_add(&s->input.n, 1), atomic_fetch_add(&s->input.ns, read - begin);
     atomic_fetch_add(&s->output.n, 1), atomic_fetch_add(&s->output.ns, serve_now() - ran);
     serve_note(m, well, begin);
+    uint64_t put = serve_now();
     if (well) status = send_all(c, 200, njson ? "application/octet-stream" : "application/json", out.p, out.n, njson);
     else status = status == 200 ? serve_send_failed(c) : serve_send_error(c, status, job->why);
+    if (well && trace) {
+        const serve_moment moments[] = {{"HTTP_RECV_START", begin}, {"HTTP_RECV_END", received}, {"REQUEST_START", read}, {"QUEUE_START", job->queued_at}, {"COMPUTE_START", job->began},
+                                        {"COMPUTE_END", ran}, {"REQUEST_END", put}, {"HTTP_SEND_START", put}, {"HTTP_SEND_END", serve_now()}};
+        serve_trace(trace, m, serve_request_id(r), moments, (int)RUSH_COUNT(moments));
+    }
     free(out.p);
     serve_request_free(r);
     serve_job_drop(job);
@@ -420,7 +427,7 @@ static int list_models(struct mg_connection *c)
     return send_json(c, &t);
 }
 
-/* ---- logging and shared memory ---- */
+/* ---- logging, traces and shared memory ---- */
 
 static int logging(struct mg_connection *c, bool post)
 {
@@ -435,6 +442,26 @@ static int logging(struct mg_connection *c, bool post)
     serve_body_free(body, n);
     if (failed) return serve_send_failed(c);
     serve_log_settings(&t);
+    return send_json(c, &t);
+}
+
+static int trace_setting(struct mg_connection *c, const char *model, bool post)
+{
+    char *body = NULL;
+    size_t n = 0;
+    serve_text t = {0};
+    int status = post ? serve_body_read(c, &body, &n) : 0;
+    if (status) return body_failed(c, status);
+    rush_json *json = post ? rush_json_read(body, n) : NULL;
+    serve_model *m = model ? serve_model_find(model, NULL) : NULL; /* settings are kept for models that there are */
+    bool missing = model && !m;
+    int failed = post && !missing ? serve_trace_change(model, json) : 0;
+    serve_model_drop(m);
+    rush_free(json);
+    serve_body_free(body, n);
+    if (missing) return not_found(c, model);
+    if (failed) return serve_send_failed(c);
+    serve_trace_settings(model, &t);
     return send_json(c, &t);
 }
 
@@ -477,7 +504,7 @@ static int shared_path(struct mg_connection *c, char *path, bool post)
 static int about(struct mg_connection *c)
 {
     serve_text t = {0};
-    serve_print(&t, "{\"name\":\"rushlight\",\"version\":\"%s\",\"extensions\":[\"classification\",\"binary_tensor_data\",\"model_configuration\",\"model_repository\",\"model_repository(unload_dependents)\",\"statistics\",\"logging\"%s]}", rush_version(),
+    serve_print(&t, "{\"name\":\"rushlight\",\"version\":\"%s\",\"extensions\":[\"classification\",\"binary_tensor_data\",\"model_configuration\",\"model_repository\",\"model_repository(unload_dependents)\",\"statistics\",\"trace\",\"logging\"%s]}", rush_version(),
                 serve_given.shared ? ",\"system_shared_memory\"" : "");
     return send_json(c, &t);
 }
@@ -504,12 +531,14 @@ static int model_path(struct mg_connection *c, char *path, bool post)
         if (!version) return serve_send_error(c, 404, "no such path");
     }
     if (post && what && !strcmp(what, "infer")) return infer(c, name, version);
-    if (post && what && !strcmp(what, "trace")) return serve_send_error(c, 400, "traces are not supported");
+    if (what && !strcmp(what, "trace")) {
+        const char *more = strtok_r(NULL, "/", &rest);
+        return more && !strcmp(more, "setting") ? trace_setting(c, name, post) : serve_send_error(c, 404, "no such path");
+    }
     if (post) return serve_send_error(c, 405, "this path is read with GET");
     if (!what) return describe(c, name, version, false);
     if (!strcmp(what, "config")) return describe(c, name, version, true);
     if (!strcmp(what, "stats")) return stats(c, name, version);
-    if (!strcmp(what, "trace")) return send_all(c, 200, "application/json", "{\"trace_level\":[\"OFF\"]}", 23, 0);
     if (strcmp(what, "ready")) return serve_send_error(c, 404, "no such path");
     serve_model *m = serve_model_find(name, version);
     serve_model_drop(m);
@@ -543,8 +572,7 @@ static int route(struct mg_connection *c, char *path, bool post)
     if (!strncmp(path, "/v1/", 4)) return serve_openai(c, path + 4, post);
     if (!strncmp(path, "/v2/models/", 11)) return model_path(c, path + 11, post);
     if (!strncmp(path, "/v2/repository/", 15) && post) return repository_path(c, path + 15);
-    if (!strcmp(path, "/v2/trace/setting") && post) return serve_send_error(c, 400, "traces are not supported");
-    if (!strcmp(path, "/v2/trace/setting")) return send_all(c, 200, "application/json", "{\"trace_level\":[\"OFF\"]}", 23, 0);
+    if (!strcmp(path, "/v2/trace/setting")) return trace_setting(c, NULL, post);
     if (!strcmp(path, "/v2/logging")) return logging(c, post);
     if (!strncmp(path, "/v2/systemsharedmemory/", 23)) return shared_path(c, path + 23, post);
     if (!strncmp(path, "/v2/cudasharedmemory/", 21)) {

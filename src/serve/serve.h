@@ -19,7 +19,7 @@
 enum { SERVE_TENSORS = 64, SERVE_NAME = 128, SERVE_ERROR = 512, SERVE_BYTES = 1 << 10 }; /* SERVE_BYTES stands where dtypes do: texts, see rush_texts() */
 
 typedef struct serve_options {
-    const char *dir, *host, *key, *tls; /* tls: a file with certificate and key; NULL: none */
+    const char *dir, *host, *key, *tls, *trace; /* tls: a file with certificate and key; trace: one to be written; NULL: none */
     int port, connections, instances, max_batch, queue;
     int64_t delay_us, timeout_ms, grace_ms, context; /* context: tokens that language models remember; 0: the model's own */
     size_t max_bytes, max_held; /* of one request; of all that are being answered */
@@ -190,6 +190,7 @@ typedef struct serve_request serve_request;
 /* The tensors of a body, whose first nheader bytes are JSON, and what is asked for; without JSON the body is the only text. NULL and an error. */
 serve_request *serve_request_read(const serve_model *, const char *body, size_t n, size_t nheader, bool near, serve_job *into); /* near: from this machine */
 void serve_request_free(serve_request *);
+const char *serve_request_id(const serve_request *); /* NULL */
 /* The answer; nheader: the length of its JSON, 0 when there is nothing else; results for shared memory are there then. 0; -1 and an error. */
 int serve_request_answer(const serve_request *, const serve_job *, serve_text *out, size_t *nheader);
 
@@ -200,6 +201,15 @@ void serve_shared_unregister(const char *name);                                 
 int serve_shared_list(const char *name, serve_text *);                                 /* how many; NULL: of all */
 int serve_shared_read(const char *name, uint64_t offset, void *to, uint64_t n);        /* 0; -1 and an error */
 int serve_shared_write(const char *name, uint64_t offset, const void *from, uint64_t n);
+
+/* ---- traces: trace.c ---- */
+
+typedef struct serve_moment { const char *name; uint64_t ns; } serve_moment;
+void serve_trace_settings(const char *model, serve_text *);              /* model NULL: of all */
+int serve_trace_change(const char *model, const rush_json *settings);    /* 0; -1 and an error */
+uint64_t serve_trace_begin(const serve_model *);                         /* the number of a request's trace; 0: it has none */
+void serve_trace(uint64_t id, const serve_model *, const char *request, const serve_moment *, int n);
+void serve_trace_end(void);
 
 /* ---- HTTP: http.c ---- */
 

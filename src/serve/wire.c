@@ -114,6 +114,8 @@ void serve_request_free(serve_request *r)
     free(r);
 }
 
+const char *serve_request_id(const serve_request *r) { return r->id; }
+
 static int64_t whole_of(const rush_json *x) { return rush_json_is(x, RUSH_JSON_WHOLE) && x->i >= 0 ? x->i : -1; }
 
 static int64_t count_leaves(const rush_json *x, int depth)

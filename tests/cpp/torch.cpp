@@ -113,6 +113,9 @@ static void tensors()
     SAME(data[3], 5);
     SAME((shared.accessor<float, 2>()[1][0]), 4);
     SAME(throws<c10::Error>([&] { (void)shared.data_ptr<double>(); }), true);
+    SAME(throws<c10::Error>([] { (void)torch::ones({2}, torch::kMeta).data_ptr<float>(); }), true);
+    SAME(throws<c10::Error>([] { (void)torch::ones({2}).to_sparse().data_ptr(); }), true);
+    SAME(torch::ones({2}, torch::kMeta).data_ptr() == nullptr && torch::ones({0}, torch::kMeta).data_ptr<float>() == nullptr, true);
     SAME(throws<c10::IndexError>([&] { (void)shared.size(2); }), true);
     SAME(throws<c10::Error>([&] { (void)(shared + torch::ones({3})); }), true);
     SAME(float(at::Half(1.5f) + at::Half(2.f)), 3.5f);

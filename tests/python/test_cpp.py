@@ -8,6 +8,8 @@ import pytest
 from places import BUILD, ROOT
 import rushlight as torch
 from rushlight._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
+from rushlight.fx.experimental.proxy_tensor import make_fx
+from rushlight.utils._python_dispatch import TorchDispatchMode
 
 INCLUDE = ["-I", str(ROOT / "include"), "-I", str(BUILD / "include")]
 LINK = ["-L", str(BUILD), "-lrushlight", "-Wl,-rpath," + str(BUILD)]
@@ -306,6 +308,19 @@ def test_python_adds_to_operators_of_shared_objects(tmp_path, monkeypatch):
     (tmp_path / "twice.c").write_text(OPERATOR)
     torch.library.register_autograd("from_c::twice", lambda ctx, g: g * 2)     # it comes later
     cpp_extension.load("from_c", [str(tmp_path / "twice.c")], is_python_module=False)
+    fill, seen = torch.ops.from_c.fill.default, []
+
+    class Seen(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+    with Seen():
+        fill(torch.ones(2), torch.zeros(2))
+    assert fill in seen      # nobody has given it anything in Python
+    graph = make_fx(lambda x, out: (fill(x, out), out.clone())[1])(torch.ones(2), torch.zeros(2))
+    assert fill in [node.target for node in graph.graph.nodes] and graph(torch.ones(2), torch.zeros(2)).tolist() == [1, 1]
+    with FakeTensorMode() as fake:
+        assert fill(fake.from_tensor(torch.ones(2)), fake.from_tensor(torch.zeros(2))) is None
     packet = torch.ops.from_c.twice
     overload, known = packet.default, {packet: 1}
     torch.library.register_fake("from_c::twice", lambda x: torch.empty_like(x))

@@ -458,6 +458,42 @@ def test_logging_is_changed(tmp_path):
     assert sum(line.get("path") == "/v2/models/times/infer" for line in lines) == 1
 
 
+def test_traces(tmp_path, server):
+    (tmp_path / "models").mkdir()
+    for name in "times", "other":
+        save(tmp_path / "models" / f"{name}.pt", 2.)
+    made, file = Server(tmp_path / "models", "--trace", str(tmp_path / "traces")), tmp_path / "traces"
+
+    def settings(model=None, at=made, **changes):
+        status, content, _ = at.ask(*("POST", "GET")[not changes:][:1], f"/v2/models/{model}/trace/setting" if model else "/v2/trace/setting", json.dumps(changes) if changes else None)
+        return json.loads(content) if status == 200 else (status, json.loads(content)["error"])
+
+    def traced(path=file):
+        return [t["request_id"] for t in json.loads(path.read_text()) if "model_name" in t] if path.exists() else []
+
+    def ask(*ids, model="times"):
+        assert all(made.infer([1, 2, 3], model, id=i)[0] == 200 for i in ids)
+        return traced()
+    first = {"trace_level": ["OFF"], "trace_rate": "1000", "trace_count": "-1", "log_frequency": "0", "trace_file": str(file)}
+    assert settings() == settings("times") == first and ask("a") == []
+    assert settings("times", trace_level=["TIMESTAMPS"], trace_rate="2", trace_count=2) == {**first, "trace_level": ["TIMESTAMPS"], "trace_rate": "2", "trace_count": "2"}
+    assert settings() == settings("other") == first
+    assert ask("b", model="other") == [] and ask("c", "d", "e", "f", "g") == ["c", "e"]      # one of two, two in all
+    times = [(t["name"], t["ns"]) for t in json.loads(file.read_text())[1]["timestamps"]]
+    assert [name for name, _ in times] == ["HTTP_RECV_START", "HTTP_RECV_END", "REQUEST_START", "QUEUE_START", "COMPUTE_START", "COMPUTE_END", "REQUEST_END", "HTTP_SEND_START", "HTTP_SEND_END"]
+    assert sorted(ns for _, ns in times) == [ns for _, ns in times] and times[-1][1] - times[0][1] < 60e9
+    assert settings("times", trace_level=None, trace_rate=None, trace_count=None) == first
+    assert settings(trace_level=["TIMESTAMPS"], trace_rate=1, log_frequency=1)["trace_level"] == settings("times")["trace_level"] == ["TIMESTAMPS"]
+    ask("h", "i")
+    assert traced(tmp_path / "traces.0") == ["h"] and traced(tmp_path / "traces.1") == ["i"]
+    for wrong in {"trace_level": ["TENSORS"]}, {"trace_level": "OFF"}, {"trace_rate": 0}, {"trace_rate": "x"}, {"trace_rate": "5x"}, {"trace_count": -2}, {"log_frequency": 1.5}, {"trace_file": "/tmp/a"}, {"x": 1}:
+        assert settings(**wrong)[0] == 400 and "'" in settings(**wrong)[1]
+    assert settings("none")[0] == settings("none", trace_rate=1)[0] == made.ask("GET", "/v2/models/times/trace")[0] == 404
+    assert settings(trace_level=None)["trace_level"] == ["OFF"] and len(ask("j")) == 2
+    made.end()
+    assert settings(at=server, trace_level=["OFF"])["trace_file"] == "" and "--trace" in settings(at=server, trace_level=["TIMESTAMPS"])[1]
+
+
 def test_a_model_comes_with_a_request(tmp_path):
     save(tmp_path / "times.pt", 2.)
     save(tmp_path / "other.pt", 5.)
@@ -514,6 +550,7 @@ def test_tritonclient(server):
     assert client.get_inference_statistics("times")["model_stats"][0]["name"] == "times"
     assert client.get_system_shared_memory_status() == [] and client.get_cuda_shared_memory_status() == []
     assert client.get_log_settings() and client.get_trace_settings() and client.update_log_settings({"log_error": True})["log_error"]
+    assert client.update_trace_settings("times", {"trace_level": ["OFF"], "trace_rate": "5"})["trace_rate"] == "5" == client.get_trace_settings("times")["trace_rate"]
     assert (client.infer("times", [given], request_compression_algorithm="gzip", response_compression_algorithm="gzip").as_numpy("OUTPUT__0") == 2).all()
     classes = client.infer("times", [given], outputs=[client_module.InferRequestedOutput("OUTPUT__0", class_count=1)])
     assert classes.as_numpy("OUTPUT__0").tolist() == [[b"2.000000:0"]] * 2

@@ -222,7 +222,11 @@ public:
     bool is_contiguous(MemoryFormat format = MemoryFormat::Contiguous) const;
     MemoryFormat suggest_memory_format() const { return is_contiguous() ? MemoryFormat::Contiguous : dim() == 4 && is_contiguous(MemoryFormat::ChannelsLast) ? MemoryFormat::ChannelsLast : MemoryFormat::Contiguous; }
 
-    void *data_ptr() const { return rush_data(given()); }
+    void *data_ptr() const
+    {
+        TORCH_CHECK(layout() == kStrided, "Cannot access data pointer of Tensor that doesn't have storage");
+        return rush_data(given());
+    }
     const void *const_data_ptr() const { return data_ptr(); }
     void *mutable_data_ptr() const { return data_ptr(); }
     template <class T> T *data_ptr() const { return static_cast<T *>(of_type<std::remove_const_t<T>>()); }
@@ -325,7 +329,10 @@ private:
             ScalarType want = CppTypeToScalarType<T>::value;
             TORCH_CHECK(scalar_type() == want, "expected scalar type ", want, " but found ", scalar_type());
         }
-        return rush_data(given());
+        void *data = data_ptr();
+        TORCH_CHECK(data || !numel(), "The tensor has a non-zero number of elements, but its data is not allocated yet.\nA kernel is traced, or asked for shapes only: make it an operator of its own (TORCH_LIBRARY) "
+                                      "with a function for \"Meta\"");
+        return data;
     }
 };
 static_assert(sizeof(Tensor) == sizeof(rush_tensor *), "a list of tensors is a list of pointers");
