@@ -1,6 +1,13 @@
 // torch.cpp - PyTorch's C++ names over rushlight: tensors, dispatch, operations and derivatives of a program's own.
+#include <ATen/Parallel.h>
 #include <torch/torch.h>
 
+#if AT_MKL_ENABLED() || !AT_PARALLEL_OPENMP
+#error what ATen/Config.h says
+#endif
+#if TORCH_VERSION_MAJOR < 2
+#error what torch/version.h says
+#endif
 #include <cstdio>
 #include <cstdlib>
 #include <unistd.h>
@@ -112,6 +119,9 @@ static void tensors()
     shared.add_(1);
     SAME(data[3], 5);
     SAME((shared.accessor<float, 2>()[1][0]), 4);
+    c10::OptionalDeviceGuard on(at::device_of(shared)), nowhere(at::device_of(at::Tensor()));
+    auto floored = c10::Dispatcher::singleton().findSchemaOrThrow("aten::div", "Tensor_mode").typed<at::Tensor(const at::Tensor &, const at::Tensor &, std::optional<std::string>)>();
+    SAME(floored.call(torch::full({1}, 7.), torch::full({1}, 2.), std::string("floor")).item<double>(), 3.);
     SAME(throws<c10::Error>([&] { (void)shared.data_ptr<double>(); }), true);
     SAME(throws<c10::Error>([] { (void)torch::ones({2}, torch::kMeta).data_ptr<float>(); }), true);
     SAME(throws<c10::Error>([] { (void)torch::ones({2}).to_sparse().data_ptr(); }), true);

@@ -1,3 +1,4 @@
 /* Parallel.h - PyTorch's name for rushlight/at/parallel.hpp */
 #pragma once
+#include <ATen/Config.h>
 #include <rushlight/at/parallel.hpp>

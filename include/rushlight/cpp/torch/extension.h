@@ -2,5 +2,5 @@
 #pragma once
 #include <Python.h>
 
-#include <rushlight/at/all.hpp>
+#include <rushlight/at/frontend.hpp>
 #include <rushlight/at/python.hpp>

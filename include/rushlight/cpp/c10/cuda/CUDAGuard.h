@@ -41,5 +41,4 @@ namespace cuda {
 using c10::cuda::CUDAGuard;
 using c10::cuda::OptionalCUDAGuard;
 } // namespace cuda
-using DeviceGuard = c10::cuda::CUDAGuard;
 } // namespace at

@@ -440,6 +440,7 @@ class Call {
         std::memcpy(text, s.data(), s.size());
         return rush_v_string(text);
     }
+    rush_value boxed(const std::string &s) { return boxed(string_view(s)); } /* it may become a device, too */
     rush_value boxed(ArrayRef<int64_t> list) { return rush_v_ints(list.data(), list.size()); }
     rush_value boxed(ArrayRef<double> list) { return rush_v_floats(list.data(), list.size()); }
     rush_value boxed(ArrayRef<Tensor> list) { return rush_v_tensors(reinterpret_cast<rush_tensor **>(const_cast<Tensor *>(list.data())), list.size()); }
