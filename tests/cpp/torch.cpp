@@ -157,6 +157,12 @@ static void nested()
 {
     rush_op *op = rush_op_find("cpp_test::turned");
     SAME(std::string(op->schema), "cpp_test::turned(Dict(str, int[]) _0, (str, int)[] _1, str[]? _2) -> (Dict(str, Tensor), int[][])");
+    c10::Dict<std::string, std::vector<int64_t>> given;
+    given.insert("b", {5, 6});
+    auto [summed, listed] = c10::Dispatcher::singleton().findSchemaOrThrow("cpp_test::turned", "").typed<decltype(turned)>().call(given, {{"b", 1}}, std::vector<std::string>{"x"});
+    SAME(summed.at("b").item<int64_t>(), 6);
+    SAME(listed == (std::vector<std::vector<int64_t>>{{5, 6}, {1}}), true);
+    SAME(c10::DeviceTypeName(at::kCUDA, true) + c10::DeviceTypeName(at::kMeta), "cudaMETA");
     rush_scope() {
         int64_t sizes[] = {7, 8};
         rush_value in[] = {values({rush_v_string("b"), rush_v_ints(sizes, 2)}), values({values({rush_v_string("b"), rush_v_int(1)})}), values({rush_v_string("x")})}, out[RUSH_MAXOUT];

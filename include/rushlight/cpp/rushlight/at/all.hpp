@@ -4,7 +4,6 @@
 
 #include "aten.hpp"
 #include "autograd.hpp"
-#include <c10/core/DeviceGuard.h>
 #include <torch/version.h>
 
 #endif

@@ -8,5 +8,6 @@
 #include "ivalue.hpp"
 #include "parallel.hpp"
 #include "print.hpp"
+#include <c10/core/DeviceGuard.h>
 
 #endif

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <cctype>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -273,6 +274,7 @@ template <class T> std::ostream &operator<<(std::ostream &out, ArrayRef<T> list)
     return out << "]";
 }
 using IntArrayRef = ArrayRef<int64_t>;
+using IntList [[deprecated("IntArrayRef")]] = ArrayRef<int64_t>;
 template <class T> ArrayRef<T> makeArrayRef(const std::vector<T> &v) { return v; }
 
 template <class T> class OptionalArrayRef {

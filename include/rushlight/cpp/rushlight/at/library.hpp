@@ -154,6 +154,7 @@ template <class T> struct Boxed<OptionalArrayRef<T>> {
     };
     static std::string schema() { return schema_of_element<T>() + "[]?"; }
     static Kept unbox(const rush_value &v) { return {v.kind == RUSH_V_NONE ? std::optional<std::vector<T>>() : std::optional<std::vector<T>>(unboxed_list<T>(v))}; }
+    static rush_value box(const OptionalArrayRef<T> &x) { return x ? boxed_list(*x) : rush_v_none(); }
 };
 template <class T> struct Boxed<std::optional<T>> {
     static std::string schema() { return Boxed<T>::schema() + "?"; }
@@ -196,6 +197,10 @@ template <class... T> struct Boxed<std::tuple<T...>> {
 template <class R> struct Results {
     static std::string schema() { return Boxed<R>::schema(); }
     static void box(R &&r, rush_value *out) { out[0] = Boxed<R>::box(r); }
+    static R unbox(const rush_value *out) { return Boxed<R>::unbox(out[0]); }
+};
+template <> struct Results<void> {
+    static void unbox(const rush_value *) {}
 };
 template <class... R> struct Results<std::tuple<R...>> {
     static std::string schema()
@@ -208,6 +213,8 @@ template <class... R> struct Results<std::tuple<R...>> {
     {
         std::apply([&](auto &...x) { ((*out++ = Boxed<std::decay_t<decltype(x)>>::box(x)), ...); }, r);
     }
+    template <size_t... I> static std::tuple<R...> unbox_each(const rush_value *out, std::index_sequence<I...>) { return {Boxed<std::decay_t<R>>::unbox(out[I])...}; }
+    static std::tuple<R...> unbox(const rush_value *out) { return unbox_each(out, std::index_sequence_for<R...>()); }
 };
 
 template <class F> struct Signature : Signature<decltype(&F::operator())> {};
@@ -408,8 +415,10 @@ public:
         R call(Args... args) const
         {
             at::detail::Call c;
-            const rush_value in[] = {c(args)..., rush_v_none()};
-            return c.template call<R>(op, in);
+            const rush_value in[] = {detail::Boxed<std::decay_t<Args>>::box(args)..., rush_v_none()};
+            rush_value out[RUSH_MAXOUT] = {};
+            c.call(op, in, out);
+            return detail::Results<R>::unbox(out);
         }
         R redispatch(int, Args... args) const { return call(args...); }
     };

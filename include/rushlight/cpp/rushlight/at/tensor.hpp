@@ -477,10 +477,11 @@ public:
     /* One candidate: functions.inc has thousands of arguments, and choosing among all overloads for each took half of the time to parse it. */
     template <class T> rush_value operator()(const T &x) { return boxed(x); }
 
+    void call(const rush_op *op, const rush_value *in, rush_value *out) { checked(rush_call(op, in, out), op, in); }
     template <class T> T call(const rush_op *op, const rush_value *in)
     {
         rush_value out[RUSH_MAXOUT] = {};
-        checked(rush_call(op, in, out), op, in);
+        call(op, in, out);
         if constexpr (is_tuple<T>::value) return take_all(out, std::make_index_sequence<std::tuple_size_v<T>>(), static_cast<T *>(nullptr));
         else if constexpr (!std::is_void_v<T>) return take<T>(out[0]);
     }

@@ -292,7 +292,7 @@ inline std::ostream &operator<<(std::ostream &out, const Scalar &s)
 
 /* ---- devices, layouts ---- */
 
-enum class DeviceType : int8_t { CPU, CUDA, MKLDNN, OPENGL, OPENCL, IDEEP, HIP, FPGA, MAIA, XLA, Vulkan, Metal, XPU, MPS, Meta, HPU, VE, Lazy, IPU, MTIA, PrivateUse1 };
+enum class DeviceType : int8_t { CPU, CUDA, MKLDNN, OPENGL, OPENCL, IDEEP, HIP, FPGA, MAIA, XLA, Vulkan, Metal, XPU, MPS, Meta, HPU, VE, Lazy, IPU, MTIA, PrivateUse1, COMPILE_TIME_MAX_DEVICE_TYPES };
 constexpr DeviceType kCPU = DeviceType::CPU, kCUDA = DeviceType::CUDA, kHIP = DeviceType::HIP, kXLA = DeviceType::XLA, kXPU = DeviceType::XPU, kMPS = DeviceType::MPS, kMeta = DeviceType::Meta,
                      kPrivateUse1 = DeviceType::PrivateUse1;
 using DeviceIndex = int8_t;
@@ -346,11 +346,14 @@ public:
     std::string str() const { return rush_device_text(value()); }
 };
 inline std::ostream &operator<<(std::ostream &out, const Device &d) { return out << d.str(); }
-inline std::ostream &operator<<(std::ostream &out, DeviceType t)
+inline std::string DeviceTypeName(DeviceType t, bool lower = false)
 {
-    static const char *const names[] = {"cpu", "cuda", "mkldnn", "opengl", "opencl", "ideep", "hip", "fpga", "maia", "xla", "vulkan", "metal", "xpu", "mps", "meta", "hpu", "ve", "lazy", "ipu", "mtia"};
-    return t == DeviceType::PrivateUse1 ? out << Device(t).str() : out << names[static_cast<int>(t)];
+    static const char *const names[] = {"CPU", "CUDA", "MKLDNN", "OPENGL", "OPENCL", "IDEEP", "HIP", "FPGA", "MAIA", "XLA", "VULKAN", "METAL", "XPU", "MPS", "META", "HPU", "VE", "LAZY", "IPU", "MTIA"};
+    std::string name = t == DeviceType::PrivateUse1 ? Device(t).str() : names[static_cast<int>(t)];
+    for (char &c : name) c = static_cast<char>(t == DeviceType::PrivateUse1 && !lower ? std::toupper(c) : lower ? std::tolower(c) : c);
+    return name;
 }
+inline std::ostream &operator<<(std::ostream &out, DeviceType t) { return out << DeviceTypeName(t, true); }
 
 enum class Layout : int8_t { Strided, Sparse, SparseCsr, Mkldnn, SparseCsc, SparseBsr, SparseBsc };
 constexpr Layout kStrided = Layout::Strided, kSparse = Layout::Sparse, kSparseCsr = Layout::SparseCsr, kSparseCsc = Layout::SparseCsc,
