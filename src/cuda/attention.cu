@@ -9,7 +9,7 @@
 
 /* ROWS rows of a tensor, which become floats W + 4 apart: zeros behind the last row, and up to the next four columns. */
 template <class T, int ROWS, int W, int THREADS> struct rows_of {
-    enum { LEAD = W + 4, V = 16 / sizeof(T), EACH = ROWS * W / V / THREADS, HELD = EACH < 8 ? EACH : 8 }; /* HELD: of a thread's vectors, those that are under way at once */
+    enum { LEAD = W + 4, V = 16 / sizeof(T), EACH = ROWS * W / V / THREADS, HELD = EACH < 8 ? EACH : sizeof(T) == 2 && W == 256 ? 4 : 8 }; /* HELD: of a thread's vectors, those that are under way at once */
     const char *x;
     int64_t step, have;
     int width;
@@ -142,115 +142,133 @@ template <class T, int COLUMNS> FN void put_row(char *row, const float *x, float
     }
 }
 
+/* A thread's scores get what the mask has; what a query does not see is -inf. The thread's first score is that of the query (KEYS: key) `own` and the key
+ * (query) `its`, and all is counted from there: what is counted from the tile's beginning takes a register each. */
+template <int R, int C, int GROUPS, bool KEYS> FN void mask_scores(float (*s)[C], const cuda_attention &p, int b, int h, int own, int its)
+{
+    const int own_left = (int)(KEYS ? p.keys : p.rows) - own, its_left = (int)(KEYS ? p.rows : p.keys) - its, before = KEYS ? its - own : own - its; /* queries before keys */
+    const int64_t own_step = p.mask_step[KEYS ? 3 : 2], its_step = p.mask_step[KEYS ? 2 : 3];
+    const char *m = p.mask ? p.mask + b * p.mask_step[0] + h * p.mask_step[1] + own * own_step + its * its_step : NULL;
+    UNROLLED
+    for (int i = 0; i < R; i++)
+        UNROLLED
+        for (int j = 0; j < C; j++) {
+            if (i * GROUPS >= own_left || 16 * j >= its_left || (p.causal && (KEYS ? i * GROUPS - 16 * j : 16 * j - i * GROUPS) > before)) s[i][j] = -INFINITY;
+            else if (m) s[i][j] = masked(s[i][j], m + i * GROUPS * own_step + 16 * j * its_step, p.mask_dtype);
+        }
+}
+
 template <class T, int W, int BM, int BN, int THREADS> FN void attend(const cuda_attention &p)
 {
     enum { GROUPS = THREADS / 16, R = BM / GROUPS, C = BN / 16, LEAD = W + 4, COLUMNS = W / 64 };
     SHARED_MEMORY;
     float *q = (float *)shared_memory, *k = q + BM * LEAD, *v = k + BN * LEAD, *weights = v + BN * LEAD;
-    const int64_t tiles = (p.rows + BM - 1) / BM;
-    const int width = (p.width + 3) & ~3, row = (int)threadIdx.x / 16, column = (int)threadIdx.x % 16;
-    ROLLED
-    for (int64_t block = blockIdx.x; block < p.batch * p.heads * tiles; block += gridDim.x) {
-        const int64_t head = block / tiles, first = (tiles - 1 - block % tiles) * BM, b = head / p.heads, h = head % p.heads; /* with causal, the long ones first */
-        const char *of_k = p.k + b * p.k_step[0] + h / p.group * p.k_step[1], *of_v = p.v + b * p.v_step[0] + h / p.group * p.v_step[1];
-        const int64_t end = p.causal ? smaller(p.keys, first + BM) : p.keys;
-        float o[R][4 * COLUMNS] = {}, s[R][C], most[R], sum[R] = {};
-        UNROLLED
-        for (int i = 0; i < R; i++) most[i] = -INFINITY;
-        const rows_of<T, BM, W, THREADS> queries = {p.q + b * p.q_step[0] + h * p.q_step[1] + first * p.q_step[2], p.q_step[2], p.rows - first, p.width};
-        __syncthreads();
-        if (p.wide) {
-            ROLLED
-            for (int e = 0; e < queries.EACH; e += queries.HELD) {
-                pack<T> got[queries.HELD];
-                queries.load(got, e);
-                queries.store(q, got, e);
-            }
-        } else {
-            queries.move(q);
-        }
+    const int rows = (int)p.rows, keys = (int)p.keys, heads = (int)p.heads, tiles = (rows + BM - 1) / BM, block = (int)blockIdx.x;
+    const int width = (p.width + 3) & ~3, row = (int)(threadIdx.x / 16), column = (int)(threadIdx.x % 16);
+    const int head = block / tiles, first = (tiles - 1 - block % tiles) * BM, b = head / heads, h = head % heads; /* with causal, the long ones first */
+    const char *of_k = p.k + b * p.k_step[0] + h / (int)p.group * p.k_step[1], *of_v = p.v + b * p.v_step[0] + h / (int)p.group * p.v_step[1];
+    const int end = p.causal ? (int)smaller(keys, first + BM) : keys;
+    float o[R][4 * COLUMNS] = {}, s[R][C], most[R], sum[R] = {};
+    UNROLLED
+    for (int i = 0; i < R; i++) most[i] = -INFINITY;
+    const rows_of<T, BM, W, THREADS> queries = {p.q + b * p.q_step[0] + h * p.q_step[1] + first * p.q_step[2], p.q_step[2], rows - first, p.width};
+    if (p.wide) {
         ROLLED
-        for (int64_t from = 0; from < end; from += BN) {
-            fill<T, BN, W, THREADS>(k, {of_k + from * p.k_step[2], p.k_step[2], p.keys - from, p.width}, v, {of_v + from * p.v_step[2], p.v_step[2], p.keys - from, p.value_width}, p.wide);
-            dot_rows<R, C, GROUPS, LEAD>(s, q, k, width);
-            const bool whole = from + BN <= p.keys && !(p.causal && from + BN > first + 1) && !p.mask;
-            UNROLLED
-            for (int i = 0; i < R; i++) {
-                float now = -INFINITY;
-                UNROLLED
-                for (int j = 0; j < C; j++) {
-                    s[i][j] = whole ? s[i][j] * p.scale : score(p, (int)b, (int)h, (int)first + row + i * GROUPS, (int)from + column + 16 * j, s[i][j] * p.scale);
-                    now = fmaxf(now, s[i][j]);
-                }
-                for (int far = 8; far; far /= 2) now = fmaxf(now, __shfl_xor_sync(~0u, now, far));
-                now = fmaxf(most[i], now);
-                const float zero = now == -INFINITY ? 0 : now, less = exp2f((most[i] - zero) * LOG2E);
-                most[i] = now;
-                sum[i] *= less;
-                UNROLLED
-                for (int j = 0; j < C; j++) sum[i] += s[i][j] = exp2f((s[i][j] - zero) * LOG2E);
-                UNROLLED
-                for (int c = 0; c < 4 * COLUMNS; c++) o[i][c] *= less;
-            }
-            put_weights<R, C, BN, GROUPS>(weights, s);
-            weigh<R, COLUMNS, BN, GROUPS, LEAD>(o, weights, v);
+        for (int e = 0; e < queries.EACH; e += queries.HELD) {
+            pack<T> got[queries.HELD];
+            queries.load(got, e);
+            queries.store(q, got, e);
         }
+    } else {
+        queries.move(q);
+    }
+    ROLLED
+    for (int from = 0; from < end; from += BN) {
+        fill<T, BN, W, THREADS>(k, {of_k + from * p.k_step[2], p.k_step[2], keys - from, p.width}, v, {of_v + from * p.v_step[2], p.v_step[2], keys - from, p.value_width}, p.wide);
+        dot_rows<R, C, GROUPS, LEAD>(s, q, k, width);
+        const bool whole = from + BN <= keys && !(p.causal && from + BN > first + 1) && !p.mask;
+        UNROLLED
+        for (int i = 0; i < R; i++)
+            UNROLLED
+            for (int j = 0; j < C; j++) s[i][j] *= p.scale;
+        if (!whole) mask_scores<R, C, GROUPS, false>(s, p, b, h, first + row, from + column);
         UNROLLED
         for (int i = 0; i < R; i++) {
-            const int64_t at = first + row + i * GROUPS;
-            for (int far = 8; far; far /= 2) sum[i] += __shfl_xor_sync(~0u, sum[i], far);
-            if (at >= p.rows) continue;
-            if (!column) p.lse[head * p.rows + at] = sum[i] == 0 ? 0 : most[i] + logf(sum[i]);
-            put_row<T, COLUMNS>(p.out + b * p.out_step[0] + h * p.out_step[1] + at * p.out_step[2], o[i], sum[i] == 0 ? 0 : 1 / sum[i], p.value_width, p.wide);
+            float now = -INFINITY;
+            UNROLLED
+            for (int j = 0; j < C; j++) now = fmaxf(now, s[i][j]);
+            for (int far = 8; far; far /= 2) now = fmaxf(now, __shfl_xor_sync(~0u, now, far));
+            now = fmaxf(most[i], now);
+            const float zero = now == -INFINITY ? 0 : now, less = exp2f((most[i] - zero) * LOG2E);
+            most[i] = now;
+            sum[i] *= less;
+            UNROLLED
+            for (int j = 0; j < C; j++) sum[i] += s[i][j] = exp2f((s[i][j] - zero) * LOG2E);
+            UNROLLED
+            for (int c = 0; c < 4 * COLUMNS; c++) o[i][c] *= less;
         }
+        put_weights<R, C, BN, GROUPS>(weights, s);
+        weigh<R, COLUMNS, BN, GROUPS, LEAD>(o, weights, v);
+    }
+    UNROLLED
+    for (int i = 0; i < R; i++) {
+        const int at = first + row + i * GROUPS;
+        for (int far = 8; far; far /= 2) sum[i] += __shfl_xor_sync(~0u, sum[i], far);
+        if (at >= rows) continue;
+        if (!column) p.lse[head * p.rows + at] = sum[i] == 0 ? 0 : most[i] + logf(sum[i]);
+        put_row<T, COLUMNS>(p.out + b * p.out_step[0] + h * p.out_step[1] + at * p.out_step[2], o[i], sum[i] == 0 ? 0 : 1 / sum[i], p.value_width, p.wide);
     }
 }
 
 /* A tile of queries (KEYS: of keys), of the head that `block` says, with all that it meets. */
-template <class T, int W, int BM, int BN, int THREADS, bool KEYS> FN void attend_back(const cuda_attention &p, int64_t block)
+template <class T, int W, int BM, int BN, int THREADS, bool KEYS> FN void attend_back(const cuda_attention &p, int block)
 {
     enum { GROUPS = THREADS / 16, R = BM / GROUPS, C = BN / 16, LEAD = W + 4, COLUMNS = W / 64 };
     SHARED_MEMORY;
     float *x = (float *)shared_memory, *y = x + BM * LEAD, *u = y + BM * LEAD, *z = u + BN * LEAD, *weights = z + BN * LEAD; /* x by u are the scores, y by z the weights' gradients */
-    const int64_t own = KEYS ? p.keys : p.rows, other = KEYS ? p.rows : p.keys, tiles = (own + BM - 1) / BM, heads = KEYS ? p.heads / p.group : p.heads;
-    const int64_t b = block / tiles / heads, own_head = block / tiles % heads, first = (KEYS ? block % tiles : tiles - 1 - block % tiles) * BM;
-    const int width = (p.width + 3) & ~3, value_width = (p.value_width + 3) & ~3, row = (int)threadIdx.x / 16, column = (int)threadIdx.x % 16;
-    const int64_t begin = KEYS && p.causal ? first / BN * BN : 0, end = !KEYS && p.causal ? smaller(other, first + BM) : other;
+    const int rows = (int)p.rows, own = KEYS ? (int)p.keys : rows, other = KEYS ? rows : (int)p.keys, tiles = (own + BM - 1) / BM, group = (int)p.group, heads = KEYS ? (int)p.heads / group : (int)p.heads;
+    const int b = block / tiles / heads, own_head = block / tiles % heads, first = (KEYS ? block % tiles : tiles - 1 - block % tiles) * BM;
+    const int width = (p.width + 3) & ~3, value_width = (p.value_width + 3) & ~3, row = (int)(threadIdx.x / 16), column = (int)(threadIdx.x % 16);
+    const int begin = KEYS && p.causal ? first / BN * BN : 0, end = !KEYS && p.causal ? (int)smaller(other, first + BM) : other;
     float dx[R][4 * COLUMNS] = {}, dy[KEYS ? R : 1][4 * COLUMNS] = {}, s[R][C], d[R][C], lse[KEYS ? C : R], delta[KEYS ? C : R];
     const char *of_q = p.q + b * p.q_step[0], *of_k = p.k + b * p.k_step[0], *of_v = p.v + b * p.v_step[0], *of_g = p.g + b * p.g_step[0];
     const char *own_x = KEYS ? of_k + own_head * p.k_step[1] + first * p.k_step[2] : of_q + own_head * p.q_step[1] + first * p.q_step[2];
     const char *own_y = KEYS ? of_v + own_head * p.v_step[1] + first * p.v_step[2] : of_g + own_head * p.g_step[1] + first * p.g_step[2];
     fill<T, BM, W, THREADS>(x, {own_x, KEYS ? p.k_step[2] : p.q_step[2], own - first, p.width}, y, {own_y, KEYS ? p.v_step[2] : p.g_step[2], own - first, p.value_width}, p.wide);
     ROLLED
-    for (int64_t h = KEYS ? own_head * p.group : own_head, last = KEYS ? h + p.group : h + 1; h < last; h++) {
+    for (int h = KEYS ? own_head * group : own_head, last = KEYS ? h + group : h + 1; h < last; h++) {
         const float *of_lse = p.lse + (b * p.heads + h) * p.rows, *of_delta = p.delta + (b * p.heads + h) * p.rows;
         UNROLLED
         for (int i = 0; i < R && !KEYS; i++) {
-            const int64_t at = smaller(first + row + i * GROUPS, p.rows - 1);
+            const int at = (int)smaller(first + row + i * GROUPS, rows - 1);
             lse[i] = of_lse[at], delta[i] = of_delta[at];
         }
+        const int64_t u_step = KEYS ? p.q_step[2] : p.k_step[2], z_step = KEYS ? p.g_step[2] : p.v_step[2];
+        const char *its_u = (KEYS ? of_q + h * p.q_step[1] : of_k + h / group * p.k_step[1]) + begin * u_step, *its_z = (KEYS ? of_g + h * p.g_step[1] : of_v + h / group * p.v_step[1]) + begin * z_step;
         ROLLED
-        for (int64_t from = begin; from < end; from += BN) {
-            const char *its_u = KEYS ? of_q + h * p.q_step[1] + from * p.q_step[2] : of_k + h / p.group * p.k_step[1] + from * p.k_step[2];
-            const char *its_z = KEYS ? of_g + h * p.g_step[1] + from * p.g_step[2] : of_v + h / p.group * p.v_step[1] + from * p.v_step[2];
+        for (int from = begin; from < end; from += BN, its_u += BN * u_step, its_z += BN * z_step) {
             UNROLLED
             for (int j = 0; j < C && KEYS; j++) {
-                const int64_t at = smaller(from + column + 16 * j, p.rows - 1);
+                const int at = (int)smaller(from + column + 16 * j, rows - 1);
                 lse[j] = of_lse[at], delta[j] = of_delta[at];
             }
-            fill<T, BN, W, THREADS>(u, {its_u, KEYS ? p.q_step[2] : p.k_step[2], other - from, p.width}, z, {its_z, KEYS ? p.g_step[2] : p.v_step[2], other - from, p.value_width}, p.wide);
+            fill<T, BN, W, THREADS>(u, {its_u, u_step, other - from, p.width}, z, {its_z, z_step, other - from, p.value_width}, p.wide);
             dot_rows<R, C, GROUPS, LEAD>(s, x, u, width);
-            dot_rows<R, C, GROUPS, LEAD>(d, y, z, value_width);
             const bool inside = first + BM <= own && from + BN <= other, seen = !p.causal || (KEYS ? first + BM <= from + 1 : from + BN <= first + 1), whole = inside && seen && !p.mask;
             UNROLLED
             for (int i = 0; i < R; i++)
                 UNROLLED
-                for (int j = 0; j < C; j++) {
-                    const int mine = (int)first + row + i * GROUPS, its = (int)from + column + 16 * j;
-                    const float v = whole ? s[i][j] * p.scale : score(p, (int)b, (int)h, KEYS ? its : mine, KEYS ? mine : its, s[i][j] * p.scale);
-                    s[i][j] = exp2f((v - lse[KEYS ? j : i]) * LOG2E);
-                    d[i][j] = s[i][j] * (d[i][j] - delta[KEYS ? j : i]);
-                }
+                for (int j = 0; j < C; j++) s[i][j] *= p.scale;
+            if (!whole) mask_scores<R, C, GROUPS, KEYS>(s, p, b, h, first + row, from + column);
+            UNROLLED
+            for (int i = 0; i < R; i++)
+                UNROLLED
+                for (int j = 0; j < C; j++) s[i][j] = exp2f((s[i][j] - lse[KEYS ? j : i]) * LOG2E);
+            dot_rows<R, C, GROUPS, LEAD>(d, y, z, value_width); /* after the weights: what they are made from needs no registers any more */
+            UNROLLED
+            for (int i = 0; i < R; i++)
+                UNROLLED
+                for (int j = 0; j < C; j++) d[i][j] = s[i][j] * (d[i][j] - delta[KEYS ? j : i]);
             if (KEYS) {
                 put_weights<R, C, BN, GROUPS>(weights, s);
                 weigh<R, COLUMNS, BN, GROUPS, LEAD>(dy, weights, z);
@@ -261,7 +279,7 @@ template <class T, int W, int BM, int BN, int THREADS, bool KEYS> FN void attend
     }
     UNROLLED
     for (int i = 0; i < R; i++) {
-        const int64_t at = first + row + i * GROUPS;
+        const int at = first + row + i * GROUPS;
         if (at >= own) continue;
         if (KEYS) {
             put_row<T, COLUMNS>(p.dk + b * p.dk_step[0] + own_head * p.dk_step[1] + at * p.dk_step[2], dx[i], p.scale, p.width, p.wide);
@@ -274,16 +292,13 @@ template <class T, int W, int BM, int BN, int THREADS, bool KEYS> FN void attend
 
 template <class T, int W, int BM, int BN, int THREADS> FN void attend_back_all(const cuda_attention &p)
 {
-    const int64_t of_keys = p.batch * (p.heads / p.group) * ((p.keys + BM - 1) / BM), of_queries = p.batch * p.heads * ((p.rows + BM - 1) / BM);
-    ROLLED
-    for (int64_t block = blockIdx.x; block < of_keys + of_queries; block += gridDim.x) {
-        if (block < of_keys) attend_back<T, W, BM, BN, THREADS, true>(p, block);
-        else attend_back<T, W, BM, BN, THREADS, false>(p, block - of_keys);
-    }
+    const int of_keys = (int)(p.batch * (p.heads / p.group) * ((p.keys + BM - 1) / BM)), block = (int)blockIdx.x;
+    if (block < of_keys) attend_back<T, W, BM, BN, THREADS, true>(p, block);
+    else attend_back<T, W, BM, BN, THREADS, false>(p, block - of_keys);
 }
 
 #define ATTENTION_OF(type, T, W, BM, BN)                                                                    \
-    KERNEL_OF(CUDA_ATTEND_THREADS, attend_##type##_##W, cuda_attention) { attend<T, W, BM, BN, CUDA_ATTEND_THREADS>(p); } \
+    KERNEL_(attend_##type##_##W, cuda_attention, CUDA_ATTEND_THREADS, W == 64 ? 3 : 2) { attend<T, W, BM, BN, CUDA_ATTEND_THREADS>(p); } \
     KERNEL_OF(CUDA_ATTEND_THREADS, attend_back_##type##_##W, cuda_attention) { attend_back_all<T, W, BM, BN, CUDA_ATTEND_THREADS>(p); }
 #ifdef HALVES /* attention_half.cu */
 #define ATTENTION(W, BM, BN) ATTENTION_OF(f16, f16, W, BM, BN) ATTENTION_OF(bf16, bf16, W, BM, BN)

@@ -1,4 +1,4 @@
-/* attention.h - what both files of attention's kernels stand on: half types as elements, and a score behind its mask. */
+/* attention.h - what both files of attention's kernels stand on: half types as elements, and a score with its mask. */
 #ifndef RUSH_CUDA_ATTENTION_H
 #define RUSH_CUDA_ATTENTION_H
 
@@ -24,13 +24,10 @@ template <> FN bf16 from_float<bf16>(float v) { return {float_to_bf16(v)}; }
 
 FN int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* The scaled score of a query and a key with what the mask says: -inf if the row does not see the key, or one of them is not there. */
-FN float score(const cuda_attention &p, int b, int h, int row, int key, float v)
+/* A score with what the mask has for it. */
+FN float masked(float v, const char *m, int dtype)
 {
-    if (row >= (int)p.rows || key >= (int)p.keys || (p.causal && key > row)) return -INFINITY;
-    if (!p.mask) return v;
-    const char *m = p.mask + b * p.mask_step[0] + h * p.mask_step[1] + row * p.mask_step[2] + key * p.mask_step[3];
-    switch (p.mask_dtype) {
+    switch (dtype) {
     case RUSH_BOOL: return *(const uint8_t *)m ? v : -INFINITY;
     case RUSH_F16: return v + f16_to_float(*(const uint16_t *)m);
     case RUSH_BF16: return v + bf16_to_float(*(const uint16_t *)m);

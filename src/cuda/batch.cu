@@ -5,7 +5,7 @@
 template <class T> FN void batch_sums(const cuda_batch &p)
 {
     __shared__ double first[CUDA_THREADS], second[CUDA_THREADS];
-    const unsigned team = p.team, teams = CUDA_THREADS / team, member = threadIdx.x / teams, mine = threadIdx.x % teams;
+    const unsigned team = p.team, teams = p.teams, member = threadIdx.x / teams, mine = threadIdx.x % teams;
     ROLLED
     for (int64_t task = blockIdx.x; task < (p.c + teams - 1) / teams * p.pieces; task += gridDim.x) {
         const int64_t c = task / p.pieces * teams + mine, piece = task % p.pieces, all = p.n * p.hw;
@@ -76,7 +76,7 @@ template <class T> FN void batch_finish(const cuda_batch &p)
 /* y = (x - mean) scale + shift; back: y = g scale + (x - mean) other + shift. A team of threads goes along what lies together. */
 template <class T> FN void batch_apply(const cuda_batch &p)
 {
-    const unsigned team = p.team, teams = CUDA_THREADS / team, member = threadIdx.x % team;
+    const unsigned team = p.team, teams = p.teams, member = threadIdx.x % team;
     const int64_t lines = p.last ? p.n * p.hw : p.n * p.c, length = p.last ? p.c : p.hw, below = p.last ? p.hw : p.c;
     const int along = p.last ? 1 : 2, across = p.last ? 2 : 1;
     ROLLED

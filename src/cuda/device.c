@@ -188,7 +188,7 @@ int cuda_launch_function(rush_device d, int stream, CUfunction f, const char *na
 
 int cuda_launch_shared(rush_device d, const char *kernel, const void *params, int64_t blocks, int threads, int shared)
 {
-    return launch(d, kernel, params, RUSH_MIN(blocks, cuda_emulated ? 3 : INT32_MAX), threads, shared);
+    return blocks ? launch(d, kernel, params, blocks, threads, shared) : 0;
 }
 
 int cuda_launch(rush_device d, const char *kernel, const void *params, int64_t work)

@@ -32,16 +32,16 @@ template <class F> FN void join_elements(F &f, const cuda_fold &p, const char *x
     enum { AHEAD = 4 }; /* elements that are asked for before the first is needed */
     int64_t i = begin;
     if (p.ngone <= 1 && !p.lazy) {
-        const int64_t far = p.ngone ? p.gone[0].in : 0;
-        const char *at = x + i * far;
+        const int64_t hop = p.ngone ? step * p.gone[0].in : 0;
+        const char *at = x + begin * (p.ngone ? p.gone[0].in : 0);
         ROLLED
-        for (; i + (AHEAD - 1) * step < end; i += AHEAD * step, at += AHEAD * step * far) {
+        while (i + (AHEAD - 1) * step < end) {
             T v[AHEAD];
-            for (int k = 0; k < AHEAD; k++) v[k] = near_by<T>(at + k * step * far, p.dtype);
-            for (int k = 0; k < AHEAD; k++) f.add(v[k], i + k * step, p);
+            for (int k = 0; k < AHEAD; k++, at += hop) v[k] = near_by<T>(at, p.dtype);
+            for (int k = 0; k < AHEAD; k++, i += step) f.add(v[k], i, p);
         }
         ROLLED
-        for (; i < end; i += step, at += step * far) f.add(near_by<T>(at, p.dtype), i, p);
+        for (; i < end; i += step, at += hop) f.add(near_by<T>(at, p.dtype), i, p);
         return;
     }
     ROLLED
@@ -84,7 +84,7 @@ template <class F> FN void write(const F &f, const cuda_fold &p, int64_t out)
 
 template <class F> FN void fold(const cuda_fold &p)
 {
-    const unsigned team = p.team, teams = CUDA_THREADS / team, apart = p.across ? teams : 1;
+    const unsigned team = p.team, teams = p.teams, apart = p.across ? teams : 1;
     const unsigned member = p.across ? threadIdx.x / teams : threadIdx.x % team, mine = p.across ? threadIdx.x % teams : threadIdx.x / team;
     ROLLED
     for (int64_t task = blockIdx.x; task < (p.outputs + teams - 1) / teams * p.pieces; task += gridDim.x) {

@@ -57,7 +57,7 @@ template <class T> FN void choose(const cuda_rows &p)
     for (int64_t i = whole * V + FIRST; i < w.n; i += ALL) {
         locate<4>(w, i, far);
         int k = operand<truth>(w, 1, far[1]).v ? 2 : 3;
-        *(T *)((char *)w.p[0] + far[0]) = w.p[k] ? *(const T *)((const char *)w.p[k] + far[k]) : *(const T *)w.number[k];
+        *(T *)((char *)w.p[0] + far[0]) = w.p[k] ? *(const T *)((const char *)w.p[k] + (k == 2 ? far[2] : far[3])) : *(const T *)w.number[k]; /* not far[k]: it would be memory then */
     }
 }
 KERNELS_BY_SIZE(where, cuda_rows, choose)

@@ -229,7 +229,7 @@ static int batch_run(cuda_batch *p, rush_tensor *x, rush_tensor *g, rush_tensor 
     p->by = ptr(by);
     if (sums) {
         const int64_t all = p->n * p->hw;
-        p->team = p->last && p->c >= 8 ? 8 : CUDA_THREADS;
+        p->team = p->last && p->c >= 8 ? 8 : CUDA_THREADS, p->teams = CUDA_THREADS / p->team;
         p->pieces = cuda_pieces_of(p->c, p->team, all);
         p->piece = (all + p->pieces - 1) / p->pieces;
         if (!(partial = rush_tensor_new(RUSH_F64, x->device, 3, (const int64_t[]){p->c, p->pieces, 2}))) return -1;
@@ -245,6 +245,7 @@ static int batch_run(cuda_batch *p, rush_tensor *x, rush_tensor *g, rush_tensor 
     p->y = ptr(to), p->y_dtype = to->dtype, p->team = 1;
     const int64_t length = p->last ? p->c : p->hw, lines = x->numel / length;
     while (p->team < CUDA_THREADS && p->team < length) p->team *= 2;
+    p->teams = CUDA_THREADS / p->team;
     snprintf(kernel, sizeof kernel, "batch_apply_%s", word);
     if (cuda_launch_blocks(x->device, kernel, p, cuda_blocks_of(lines, p->team))) return -1;
     return to == y ? 0 : rush_copy_into(y, to);

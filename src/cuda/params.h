@@ -46,7 +46,7 @@ typedef struct cuda_fold {
     void *out[2];
     char *partial; /* accumulators of pieces, when there are several */
     uint8_t dtype, lazy, out_dtype[2], out_size[2];
-    int nkept, ngone, team, across, pieces_team; /* threads that make an output; across: neighbours make neighbours; for joining pieces */
+    int nkept, ngone, team, teams, across, pieces_team; /* threads that make an output, and how often a block has them; across: neighbours make neighbours; for joining pieces */
     cuda_axis kept[CUDA_DIMS], gone[CUDA_DIMS];
     int64_t outputs, length, pieces, piece;
     double count, p, correction;
@@ -208,7 +208,7 @@ typedef struct cuda_batch {
     double *partial; /* two sums of each piece of a channel */
     int64_t n, c, hw, x_step[3], g_step[3], y_step[3], pieces, piece; /* bytes */
     uint8_t x_dtype, g_dtype, y_dtype;
-    int team, last, training; /* last: channels lie one behind the other */
+    int team, teams, last, training; /* threads that go together, and how often a block has them; last: channels lie one behind the other */
     double momentum, eps;
 } cuda_batch;
 

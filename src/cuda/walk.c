@@ -203,6 +203,7 @@ static void share_out(cuda_fold *p)
     for (int d = 0; d < p->ngone; d++) near_gone = RUSH_MIN(near_gone, (int64_t)magnitude(p->gone[d].in));
     p->across = p->nkept && (int64_t)magnitude(p->kept[0].in) < near_gone && p->kept[0].size >= 8;
     p->team = p->across ? team_for(p->length / 4, p->outputs >= 32 ? 8 : 32) : p->length >= 1024 ? CUDA_THREADS : team_for(p->length / 2, 32);
+    p->teams = CUDA_THREADS / p->team;
     p->pieces = cuda_pieces_of(p->outputs, p->team, p->length);
     p->piece = (p->length + p->pieces - 1) / p->pieces;
     p->pieces_team = team_for(p->pieces, CUDA_THREADS);
