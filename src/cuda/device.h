@@ -30,8 +30,8 @@
 #include "cuda/params.h"
 
 #define FN __device__ __forceinline__
-#define FIRST ((int64_t)blockIdx.x * blockDim.x + threadIdx.x)
-#define ALL ((int64_t)gridDim.x * blockDim.x)
+#define FIRST ((int64_t)blockIdx.x * CUDA_THREADS + threadIdx.x) /* of a KERNEL, whose blocks have that many: blockDim would take a register */
+#define ALL ((int64_t)gridDim.x * CUDA_THREADS)
 
 /* name_1 to name_16, for elements of so many bytes that move as they are: template <class T> FN void function(const params &). */
 struct sixteen { uint64_t half[2]; };

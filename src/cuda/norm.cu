@@ -261,12 +261,12 @@ template <class KIND> FN void rows_norm_back(const cuda_rows_norm &p)
     }
 }
 
-#define KERNELS(name, ACROSS)                                                                               \
+#define KERNELS(name, ACROSS, BLOCKS) /* BLOCKS: how many are to be on a multiprocessor, whatever ptxas thinks of it; 0: it says */         \
     KERNEL(name##_f32, cuda_rows_norm) { name<read_again<float, ACROSS>>(p); }                              \
     KERNEL(name##_f64, cuda_rows_norm) { name<read_again<double, ACROSS>>(p); }                             \
     KERNEL(name##_held, cuda_rows_norm) { name<held_once<false>>(p); }                                      \
-    KERNEL(name##_lined, cuda_rows_norm) { name<held_once<true>>(p); }
-KERNELS(softmax, true)
-KERNELS(softmax_back, true)
-KERNELS(rows_norm, false)
-KERNELS(rows_norm_back, false)
+    KERNEL_(name##_lined, cuda_rows_norm, CUDA_THREADS, BLOCKS) { name<held_once<true>>(p); }
+KERNELS(softmax, true, 4)
+KERNELS(softmax_back, true, 0)
+KERNELS(rows_norm, false, 0)
+KERNELS(rows_norm_back, false, 0)

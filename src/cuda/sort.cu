@@ -240,8 +240,8 @@ template <class U> FN void sort_scatter(const cuda_sort &p)
     const int done = passes_before(p);
     const bool last = p.pass + 1 == p.passes;
     ROLLED
-    for (int64_t unit = blockIdx.x; unit < p.rows * p.pieces; unit += gridDim.x) {
-        const int64_t row = unit / p.pieces, piece = unit - row * p.pieces, begin = piece * p.piece, end = begin + p.piece < p.n ? begin + p.piece : p.n, skip = row * p.n;
+    for (int64_t unit = blockIdx.x, row; (row = unit / p.pieces) < p.rows; unit += gridDim.x) { /* the product of both would take two registers all along */
+        const int64_t piece = unit - row * p.pieces, begin = piece * p.piece, end = begin + p.piece < p.n ? begin + p.piece : p.n, skip = row * p.n;
         const U *x = (done ? (const U *)p.swap[~done & 1] : (const U *)p.x) + skip;
         const uint32_t *x_at = done ? p.place[~done & 1] + skip : NULL;
         U *y = (last ? (U *)p.value : (U *)p.swap[done & 1]) + skip;
@@ -300,8 +300,8 @@ template <class U> FN void sort_select(const cuda_sort &p)
     __shared__ int chosen;
     __shared__ unsigned chosen_before;
     ROLLED
-    for (int64_t unit = blockIdx.x; unit < p.rows * p.pieces; unit += gridDim.x) {
-        const int64_t row = unit / p.pieces, piece = unit - row * p.pieces, begin = p.n * piece / p.pieces, end = p.n * (piece + 1) / p.pieces;
+    for (int64_t unit = blockIdx.x, row; (row = unit / p.pieces) < p.rows; unit += gridDim.x) { /* the product of both would take two registers all along */
+        const int64_t piece = unit - row * p.pieces, begin = p.n * piece / p.pieces, end = p.n * (piece + 1) / p.pieces;
         const U *x = (const U *)p.x + row * p.n;
         unsigned rank = (unsigned)p.k, all; /* counted from 1; later among those that begin as the one that is looked for */
         if (p.middle) {
@@ -370,7 +370,7 @@ template <class U> FN void sort_select(const cuda_sort &p)
     KERNEL(sort_tiles_##bytes, cuda_sort) { sort_tiles<U>(p); }                                             \
     KERNEL(sort_rows_##bytes, cuda_sort) { sort_rows<U>(p); }                                               \
     KERNEL(sort_count_##bytes, cuda_sort) { sort_count<U>(p); }                                             \
-    KERNEL(sort_scatter_##bytes, cuda_sort) { sort_scatter<U>(p); }                                         \
+    KERNEL_(sort_scatter_##bytes, cuda_sort, CUDA_THREADS, 2) { sort_scatter<U>(p); }                                         \
     KERNEL(sort_select_##bytes, cuda_sort) { sort_select<U>(p); }
 SORTS(uint8_t, 1)
 SORTS(uint16_t, 2)
