@@ -93,7 +93,7 @@ SUITES = {
     "tianshou": ("thu-ml+tianshou", ".", ["test/base"]),
     "spikingjelly": ("fangwei123456+spikingjelly", ".", ["test/activation_based"]),
     "torchrl": ("pytorch+rl", ".", ["test"]),
-    "flair": ("flairNLP+flair", ".", ["tests"]),
+    "flair": ("flairNLP+flair", ".", ["tests", "-o", "addopts="]),
     "transformers": ("huggingface+transformers", ".", ["-m", "not is_pipeline_test and not is_fsdp_test and not is_tensor_parallel_test", "--ignore=tests/trainer/distributed"]),
     "torchao": ("pytorch+ao", ".", ["test/quantization", "test/core", "test/dtypes", "--ignore=test/quantization/pt2e"]),
 }

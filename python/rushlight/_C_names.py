@@ -45,6 +45,7 @@ _PUBLIC = {
     "_cuda_getDeviceCount": "cuda.device_count", "_cuda_emptyCache": "cuda.empty_cache", "_SDPBackend": "nn.attention.SDPBackend",
     "_SDPAParams": "backends.cuda.SDPAParams", "Stream": "Stream", "Event": "Event", "_infer_size": "broadcast_shapes", "_data_address": "Tensor.data_ptr",
     "_group_tensors_by_device_and_dtype": "utils._foreach_utils._group_tensors_by_device_and_dtype",
+    "_distributed_rpc": "distributed.rpc",
 }
 
 
@@ -413,14 +414,6 @@ class _ReturnTypes:
 
 
 _return_types = _ReturnTypes()
-
-
-class _distributed_rpc:
-    """torch._C._distributed_rpc: no agent is ever set."""
-
-    @staticmethod
-    def _is_current_rpc_agent_set():
-        return False
 
 
 def _get_schema(name, overload):

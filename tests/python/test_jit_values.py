@@ -280,6 +280,23 @@ def test_what_is_given_twice_stays_apart_in_a_trace():
     assert "aten::sub(%0, %1" in str(graph)
 
 
+class _Shares(torch.nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.weight, self.inner = torch.nn.Parameter(torch.full((2,), 3.0)), inner
+
+    def forward(self, x):
+        return self.inner(x * self.weight)
+
+
+def test_a_module_that_several_others_hold_is_traced(tmp_path):
+    inner = _Shares(torch.nn.SiLU())
+    model = torch.nn.Sequential(_Shares(inner), _Shares(inner), inner)
+    torch.jit.trace(model, torch.ones(2)).save(tmp_path / "shares.pt")
+    made = torch.jit.load(tmp_path / "shares.pt")
+    assert torch.equal(made(torch.arange(2.0)), model(torch.arange(2.0)))
+
+
 def test_a_trace_has_no_constants_that_require_gradients():
     w = torch.ones(2, requires_grad=True)
     for held in (w, w * 2):

@@ -98,6 +98,7 @@ def main():
     print(told(box.local_value)[0], told(rpc.remote("w1", bad).to_here)[0], told(box.rpc_sync().nothing)[0])
     own, made = rpc.RRef(3), rpc.remote("w0", add, (1, 1))
     print(own.to_here(), own.local_value(), own.owner_name(), rpc.rpc_sync("w1", value, (own,)), made.to_here(), rpc.rpc_sync("w1", value, (made,)))
+    print(isinstance(own, torch._C._distributed_rpc.PyRRef), isinstance(box, rpc.PyRRef), isinstance(3, rpc.PyRRef), torch._C._distributed_rpc._is_current_rpc_agent_set())
     import pickle
     print(told(lambda: pickle.dumps(own)))
 work(main, 3)
@@ -106,6 +107,7 @@ work(main, 3)
 12 (True, 'w1') 12
 RuntimeError ValueError AttributeError
 3 3 w0 (3, False, 'w0') 2 (2, False, 'w0')
+True True False True
 ('RuntimeError', 'Can not pickle rref in python pickler, rref can only be pickled when using RPC')
 """
 

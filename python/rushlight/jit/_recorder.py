@@ -318,15 +318,16 @@ def _attribute(path):
 
 
 def module_classes(module, root_methods, program, prefix="__torch__"):
-    """The text of the classes of a module and all below it, and how to fill their objects: {module: class path}. Those with a program keep theirs."""
+    """The text of the classes of a module and all below it, and how to fill their objects: {module: class path}, and the modules, each after those within it.
+    Those with a program keep theirs."""
     texts, paths, order = [], {}, []
 
     def visit(m):
         if id(m) in paths:
             return
-        order.append(m)
         if isinstance(m, torch.jit.RecursiveScriptModule) and m is not module:
             paths[id(m)] = program.module(m).path()
+            order.append(m)
             return
         for child in m._modules.values():
             if child is not None:
@@ -344,6 +345,7 @@ def module_classes(module, root_methods, program, prefix="__torch__"):
         if m is module:
             lines += [("  " + x).rstrip() for text in root_methods for x in text.rstrip("\n").split("\n")]
         texts.append("\n".join(lines) + "\n")
+        order.append(m)
     visit(module)
     return "".join(texts), paths, order
 
@@ -355,7 +357,7 @@ def build(module, root_methods, program, prefix="__torch__", others=()):
     sources = [(prefix, text, "a traced program"), *(x for x in others if x[0] != prefix), *program.sources()]
     unit = _C._ScriptUnit(sources, tuple(program.constants), program.of_included)
     made, inner = {}, {}
-    for m in reversed(order):
+    for m in order:
         if isinstance(m, torch.jit.RecursiveScriptModule) and m is not module:
             made[id(m)] = copied(m._c, unit, program.module(m).renamed, inner)
             continue

@@ -39,6 +39,10 @@ def running():
     return _agent
 
 
+def is_set():
+    return _agent is not None
+
+
 def install(made):
     global _agent
     _agent = made
