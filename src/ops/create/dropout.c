@@ -88,10 +88,11 @@ static int dropout_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     double p = D_(in[1]);
     if (check_p(p)) return -1;
-    if (p == 0 || !I_(in[2]) || !in[0].t->numel) return rush_result(out, in[0].t);
-    if (p == 1) return rush_result(out, T("mul.Tensor", in[0], V(T("zeros_like", in[0]))));
+    bool nested = in[0].t->flags & RUSH_T_HISTORY_BELOW; /* which draw for any p */
+    if (!nested && (p == 0 || !I_(in[2]) || !in[0].t->numel)) return rush_result(out, in[0].t);
+    if (!nested && p == 1) return rush_result(out, T("mul.Tensor", in[0], V(T("zeros_like", in[0]))));
     rush_value both[2];
-    if (TN(both, "native_dropout", in[0], in[1], V(true))) return -1;
+    if (TN(both, "native_dropout", in[0], in[1], in[2])) return -1;
     return rush_result(out, both[0].t);
 }
 

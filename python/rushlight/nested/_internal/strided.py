@@ -241,7 +241,9 @@ def elementwise(func, *args, **kwargs):
         result = func(*(a._dense if _is(a) else a for a in args), **kwargs)
     else:
         return by_part(func, *args, **kwargs)
-    return args[0] if _is(args[0]) and name.endswith("_") else like._like(result)
+    if _is(args[0]) and name.endswith("_"):
+        return args[0]
+    return tuple(map(like._like, result)) if isinstance(result, tuple) else like._like(result)
 
 
 def _last_dims(x, dense):
