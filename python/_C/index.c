@@ -356,11 +356,13 @@ static rush_tensor *fit(rush_tensor *value, const rush_tensor *place)
     return value;
 }
 
-/* What is expanded goes to copy_(), which refuses to write one element several times; fill_() would do it. */
-static int assign(rush_tensor *place, rush_tensor *value, bool number)
+/* One element fills a place of dimensions, and is copied to one without: those who look at operations see which. What is expanded goes to copy_(),
+ * which refuses to write one element several times; fill_() would do it. */
+static int assign(rush_tensor *place, rush_tensor *value)
 {
     if (!(value = fit(value, place))) return py_raise_int();
-    if (value->ndim == 0 && (number || !rush_is_watched(place)) && !value->ag && place->device.type == RUSH_CPU && value->device.type == RUSH_CPU && !rush_wants_grad(place) && !rush_self_overlap(place) && rush_op_find("fill_.Tensor"))
+    bool fills = value->ndim == 0 && (place->ndim || !(rush_is_watched(place) || rush_is_watched(value)));
+    if (fills && !value->ag && place->device.type == RUSH_CPU && value->device.type == RUSH_CPU && !rush_wants_grad(place) && !rush_self_overlap(place) && rush_op_find("fill_.Tensor"))
         return T("fill_.Tensor", V(place), V(value)) ? 0 : py_raise_int();
     return T("copy_", V(place), V(value)) ? 0 : py_raise_int();
 }
@@ -384,7 +386,7 @@ int py_tensor_setitem(PyObject *self, PyObject *key, PyObject *value)
     rush_tensor *v = value_tensor(p.t, value);
     if (!v || read_index(&p, key)) goto end;
     if (!p.nindex) {
-        failed = assign(p.t, v, !py_is_tensor(value));
+        failed = assign(p.t, v);
         goto end;
     }
     rush_tensor *list[RUSH_MAXDIM];

@@ -21,7 +21,7 @@ static rush_tensor *out_batched(rush_value *out, const rush_tensor *like, int nd
     return rush_out_matrix(out, 0, &shape, like->dtype, m, n);
 }
 
-/* A column-major copy of t expanded to the batch of `like`. */
+/* A column-major copy of t expanded to the batch of `like`, in its dtype. */
 static rush_tensor *columns(rush_tensor *t, const rush_tensor *like)
 {
     int64_t size[RUSH_MAXDIM];
@@ -30,22 +30,27 @@ static rush_tensor *columns(rush_tensor *t, const rush_tensor *like)
     size[like->ndim - 2] = ROWS(t);
     size[like->ndim - 1] = COLS(t);
     rush_tensor *wide = T("expand", V(t), rush_v_ints(size, like->ndim));
-    rush_tensor *copy = wide ? rush_out_matrix(room, 0, like, t->dtype, ROWS(t), COLS(t)) : NULL;
+    rush_tensor *copy = wide ? rush_out_matrix(room, 0, like, like->dtype, ROWS(t), COLS(t)) : NULL;
     return copy && !rush_copy_into(copy, wide) ? copy : NULL;
+}
+
+static int check_dtypes(const rush_tensor *a, const rush_tensor *b)
+{
+    RUSH_CHECK(a->dtype == b->dtype, RUSH_RUNTIME_ERROR, "Expected A and B to have the same dtype, but found A of type %s and B of type %s instead",
+               rush_dtype_name(a->dtype), rush_dtype_name(b->dtype));
+    return 0;
 }
 
 static int check_pair(const rush_tensor *a, const rush_tensor *b, bool left)
 {
     if (rush_linalg_check(a, "A", true)) return -1;
     RUSH_CHECK(b->ndim >= 2, RUSH_RUNTIME_ERROR, "The input tensor B must have at least 2 dimensions.");
-    RUSH_CHECK(a->dtype == b->dtype, RUSH_RUNTIME_ERROR, "Expected A and B to have the same dtype, but found A of type %s and B of type %s instead",
-               rush_dtype_name(a->dtype), rush_dtype_name(b->dtype));
     RUSH_CHECK(left ? ROWS(a) == ROWS(b) : ROWS(a) == COLS(b), RUSH_RUNTIME_ERROR, "Incompatible shapes of A and B for the equation %s (%dx%d and %dx%d)",
                left ? "AX = B" : "XA = B", ROWS(a), COLS(a), ROWS(b), COLS(b));
     return 0;
 }
 
-/* ---- triangular systems ---- */
+/* ---- triangular systems: X has A's dtype, whatever B's is ---- */
 
 static int triangular_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
@@ -53,7 +58,7 @@ static int triangular_shape(const rush_op *op, const rush_value *in, rush_value 
     int64_t size[RUSH_MAXDIM];
     if (check_pair(a, b, in[3].i)) return -1;
     int nd = batch_of(a, b, size);
-    return nd >= 0 && out_batched(out, b, nd, size, ROWS(b), COLS(b)) ? 0 : -1;
+    return nd >= 0 && out_batched(out, a, nd, size, ROWS(b), COLS(b)) ? 0 : -1;
 }
 
 static void triangular_cpu(const rush_op *op, const rush_value *in, rush_value *out)
@@ -97,7 +102,7 @@ static int triangular_old_run(const rush_op *op, const rush_value *in, rush_valu
 {
     rush_tensor *b = in[0].t, *a = in[1].t;
     bool upper = in[2].i, transpose = in[3].i;
-    if (rush_linalg_check(a, "A", true)) return -1;
+    if (rush_linalg_check(a, "A", true) || check_dtypes(a, b)) return -1;
     rush_tensor *x = transpose ? T("linalg_solve_triangular", V(mT(a)), V(b), V(!upper), V(true), in[4])
                                : T("linalg_solve_triangular", V(a), V(b), V(upper), V(true), in[4]);
     int64_t size[RUSH_MAXDIM];
@@ -123,7 +128,7 @@ static int lu_solve_shape(const rush_op *op, const rush_value *in, rush_value *o
 {
     rush_tensor *lu = in[0].t, *b = in[2].t;
     int64_t size[RUSH_MAXDIM];
-    if (rush_linalg_check(lu, "LU", true) || check_pair(lu, b, in[3].i)) return -1;
+    if (rush_linalg_check(lu, "LU", true) || check_pair(lu, b, in[3].i) || check_dtypes(lu, b)) return -1;
     RUSH_CHECK(in[1].t->dtype == RUSH_I32, RUSH_RUNTIME_ERROR, "pivots should be a tensor of scalar type torch.int32");
     RUSH_CHECK(in[1].t->ndim == lu->ndim - 1 && in[1].t->size[lu->ndim - 2] == ROWS(lu), RUSH_RUNTIME_ERROR,
                "Number of pivots per batch should be same as the dimension of the matrix");
@@ -210,7 +215,7 @@ static int solve_ex_run(const rush_op *op, const rush_value *in, rush_value *out
     RUSH_CHECK(left || !vector, RUSH_RUNTIME_ERROR, "Vector broadcasting of the left hand side is not supported for left=False. In this case "
                                                     "linalg.solve is equivalent to B / A.squeeze(-1)");
     if (vector) b = unsqueeze(b, -1);
-    if (!b || check_pair(a, b, left)) return -1;
+    if (!b || check_pair(a, b, left) || check_dtypes(a, b)) return -1;
     rush_value got[RUSH_MAXOUT];
     if (TN(got, "linalg_lu_factor_ex", V(a)) || (I_(in[3]) && rush_linalg_raise(got[2].t, NO_SOLUTION))) return -1;
     rush_tensor *x = T("linalg_lu_solve", got[0], got[1], V(b), V(left));
@@ -297,6 +302,7 @@ static int cholesky_solve_run(const rush_op *op, const rush_value *in, rush_valu
     bool upper = in[2].i;
     RUSH_CHECK(b->ndim >= 2, RUSH_RUNTIME_ERROR, "b should have at least 2 dimensions, but has %d dimensions instead", b->ndim);
     RUSH_CHECK(l->ndim >= 2, RUSH_RUNTIME_ERROR, "u should have at least 2 dimensions, but has %d dimensions instead", l->ndim);
+    if (check_dtypes(l, b)) return -1;
     rush_tensor *y = T("linalg_solve_triangular", V(upper ? mH(l) : l), V(b), V(false));
     return rush_result(out, y ? T("linalg_solve_triangular", V(upper ? l : mH(l)), V(y), V(true)) : NULL);
 }
