@@ -16,6 +16,7 @@ static rush_tensor *convert(rush_tensor *t, const wanted *w)
 {
     int dtype = w->dtype < 0 ? t->dtype : w->dtype;
     rush_device device = w->has_device ? w->device : t->device;
+    if (device.type == RUSH_CPU) device.index = -1; /* of tensors: there is one */
     bool moves = !rush_same_device(rush_device_resolve(device), t->device);
     bool reorders = w->has_format && !t->layout && w->format != RUSH_PRESERVE && rush_format_of(t) != w->format; /* by the strides' order, unlike contiguous() */
     if (!moves && !w->copy && dtype == t->dtype && !reorders) return t;
@@ -103,7 +104,6 @@ static int parse_to(wanted *w, PyObject *const *args, Py_ssize_t n, PyObject *kw
     for (Py_ssize_t k = 0; k < nkw; ++k)
         if ((ok = take_keyword(w, PyTuple_GET_ITEM(kwnames, k), args[n + k])) <= 0) goto wrong;
     if (w->has_device && py_device_ready(w->device)) return -1;
-    if (w->has_device && w->device.type == RUSH_CPU) w->device.index = -1;
     return 0;
 wrong:
     if (PyErr_Occurred()) return -1;

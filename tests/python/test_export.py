@@ -152,6 +152,7 @@ FROM_DATA = {
     "shapes": lambda x, b, k, f, i: (x[b].reshape(-1) * 2, x[b].flatten(), x[b].view(-1, 2, 2).sum(1), torch.arange(4.).expand_as(x[b]), x[b].T @ x[b]),
     "layers": lambda x, b, k, f, i: (nn.functional.linear(x[b], torch.ones(5, 4)), x[b].softmax(0), nn.functional.layer_norm(x[b], (4,)), nn.functional.pad(x[b], (1, 1, 0, 2))),
     "others": lambda x, b, k, f, i: (torch.unique(i), x.masked_select(x > 0), torch.repeat_interleave(i), x.repeat_interleave(i, 0), torch.where(b)[0]),
+    "boxes": lambda x, b, k, f, i: (lambda keep: (x[b][keep], x * keep.shape[0]))(torch.ops.torchvision.nms(torch.cat([x[b, :2], x[b, :2] + 1], 1), x[b, 2], 0.3)),
 }
 
 

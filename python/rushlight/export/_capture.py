@@ -179,6 +179,8 @@ def _from_data(run, func, args, results):
         return [[n]] * len(made)
     if name in ("masked_select.default", "repeat_interleave.Tensor", "bincount.default"):
         return [[fresh(made[0].shape[0], math.prod(max(run.known.range_of(n)[1] for n in pair) for pair in itertools.zip_longest(run.size_of(t)[::-1], run.size_of(args[1])[::-1], fillvalue=1)) if name.startswith("masked") else math.inf)]]
+    if name == "nms.default":  # by the boxes and their scores
+        return [[run.known.fresh(made[0].shape[0], 0, run.known.range_of(run.size_of(t)[0])[1]).expr]]
     if name in ("_unique2.default", "unique_consecutive.default", "unique_dim.default", "unique_dim_consecutive.default", "_unique.default"):
         dim = args[1] if "dim" in name else next(iter(args[3:4]), None) if "consecutive" in name else None
         n = fresh(made[0].shape[0 if dim is None else dim], run.most(t) if dim is None else run.size_of(t)[dim])
