@@ -1,9 +1,13 @@
 """Keeping gradients within bounds."""
+import typing
 import warnings
 
 import rushlight as torch
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_"]
+# By these names programs that clip in a way of their own find them.
+_no_grad = torch.no_grad()
+_tensor_or_tensors = typing.Union[torch.Tensor, typing.Iterable[torch.Tensor]]
 
 
 def _listed(tensors):
