@@ -45,7 +45,7 @@ _PUBLIC = {
     "_cuda_getDeviceCount": "cuda.device_count", "_cuda_emptyCache": "cuda.empty_cache", "_SDPBackend": "nn.attention.SDPBackend",
     "_SDPAParams": "backends.cuda.SDPAParams", "Stream": "Stream", "Event": "Event", "_infer_size": "broadcast_shapes", "_data_address": "Tensor.data_ptr",
     "_group_tensors_by_device_and_dtype": "utils._foreach_utils._group_tensors_by_device_and_dtype",
-    "_distributed_rpc": "distributed.rpc",
+    "_distributed_c10d": "distributed.distributed_c10d", "_distributed_rpc": "distributed.rpc", "_profiler": "profiler",
 }
 
 
