@@ -33,7 +33,7 @@
 #define NAMED(id) CAT(CAT(pw_, id), CAT(_, SUFFIX))
 
 #define ONE(id, operands, result, value)                                                                    \
-    KERNEL(NAMED(id), cuda_rows)                                                                            \
+    KERNEL_WIDE(NAMED(id), cuda_rows)                                                                       \
     {                                                                                                       \
         const cuda_rows *const args = &p;                                                                   \
         [[maybe_unused]] const T a = ARG(0), b = ARG(1), c = ARG(2), d = ARG(3);                            \
