@@ -94,8 +94,8 @@ template <class T> FN void batch_apply(const cuda_batch &p)
 }
 
 #define KERNELS(name)                                                                                       \
-    KERNEL(name##_f32, cuda_batch) { name<float>(p); }                                                      \
-    KERNEL(name##_f64, cuda_batch) { name<double>(p); }
+    KERNEL_WIDE(name##_f32, cuda_batch) { name<float>(p); }                                                 \
+    KERNEL_WIDE(name##_f64, cuda_batch) { name<double>(p); }
 KERNELS(batch_sums)
 KERNELS(batch_finish)
 KERNELS(batch_apply)

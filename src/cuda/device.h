@@ -26,7 +26,7 @@
 #endif
 #define KERNEL(name, params) KERNEL_(name, params, CUDA_THREADS)
 #define KERNEL_OF(threads, name, params) KERNEL_(name, params, threads) /* whose blocks have that many */
-#define KERNEL_WIDE(name, params) KERNEL_(name, params, CUDA_THREADS, 3) /* of whose blocks three are on a multiprocessor, not four: it has registers for all that it keeps */
+#define KERNEL_WIDE(name, params) KERNEL_(name, params, CUDA_THREADS, 3) /* of whose blocks three are to be on a multiprocessor: ptxas would make room for more, and spill */
 #include "cuda/params.h"
 
 #define FN __device__ __forceinline__
@@ -36,10 +36,10 @@
 /* name_1 to name_16, for elements of so many bytes that move as they are: template <class T> FN void function(const params &). */
 struct sixteen { uint64_t half[2]; };
 #define KERNELS_BY_SIZE(name, params, function)                                                             \
-    KERNEL(name##_1, params) { function<uint8_t>(p); }                                                      \
-    KERNEL(name##_2, params) { function<uint16_t>(p); }                                                     \
-    KERNEL(name##_4, params) { function<uint32_t>(p); }                                                     \
-    KERNEL(name##_8, params) { function<uint64_t>(p); }                                                     \
+    KERNEL_WIDE(name##_1, params) { function<uint8_t>(p); }                                                 \
+    KERNEL_WIDE(name##_2, params) { function<uint16_t>(p); }                                                \
+    KERNEL_WIDE(name##_4, params) { function<uint32_t>(p); }                                                \
+    KERNEL_WIDE(name##_8, params) { function<uint64_t>(p); }                                                \
     KERNEL(name##_16, params) { function<sixteen>(p); }
 
 /* As in rushlight.h. */

@@ -125,7 +125,7 @@ template <class F> FN void join_pieces(const cuda_fold &p)
 }
 
 #define KERNELS(name, ...)                                                                                  \
-    KERNEL(fold_##name, cuda_fold) { fold<__VA_ARGS__>(p); }                                                \
+    KERNEL_WIDE(fold_##name, cuda_fold) { fold<__VA_ARGS__>(p); }                                           \
     KERNEL(pieces_##name, cuda_fold) { join_pieces<__VA_ARGS__>(p); }
 
 /* ---- a map of each element, joined by an operator: A is kept, R written ---- */

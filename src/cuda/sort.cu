@@ -367,7 +367,7 @@ template <class U> FN void sort_select(const cuda_sort &p)
 }
 
 #define SORTS(U, bytes)                                                                                     \
-    KERNEL(sort_tiles_##bytes, cuda_sort) { sort_tiles<U>(p); }                                             \
+    KERNEL_WIDE(sort_tiles_##bytes, cuda_sort) { sort_tiles<U>(p); }                                        \
     KERNEL(sort_rows_##bytes, cuda_sort) { sort_rows<U>(p); }                                               \
     KERNEL(sort_count_##bytes, cuda_sort) { sort_count<U>(p); }                                             \
     KERNEL_(sort_scatter_##bytes, cuda_sort, CUDA_THREADS, 2) { sort_scatter<U>(p); }                                         \
