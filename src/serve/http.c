@@ -228,6 +228,18 @@ const char *serve_body_why(int status)
 
 static int body_failed(struct mg_connection *c, int status) { return serve_send_error(c, status, serve_body_why(status)); }
 
+/* The JSON of the body, freed by rush_free(); NULL: it is none. As serve_body_read(). */
+static int read_json(struct mg_connection *c, rush_json **json)
+{
+    char *body;
+    size_t n;
+    int status = serve_body_read(c, &body, &n);
+    if (status) return status;
+    *json = n ? rush_json_read(body, n) : NULL;
+    serve_body_free(body, n);
+    return 0;
+}
+
 /* ---- inference ---- */
 
 void serve_note(serve_model *m, bool well, uint64_t begin)
@@ -398,12 +410,10 @@ static int metrics(struct mg_connection *c)
 
 static int change(struct mg_connection *c, const char *name, bool load)
 {
-    char why[SERVE_ERROR], *body;
-    size_t n;
-    int status = serve_body_read(c, &body, &n);
+    char why[SERVE_ERROR];
+    rush_json *json;
+    int status = read_json(c, &json);
     if (status) return body_failed(c, status);
-    rush_json *json = n ? rush_json_read(body, n) : NULL;
-    serve_body_free(body, n);
     int failed = load ? serve_repository_load(name, rush_json_get(json, "parameters"), why, sizeof why) : 0;
     rush_free(json);
     rush_error_clear();
@@ -431,15 +441,12 @@ static int list_models(struct mg_connection *c)
 
 static int logging(struct mg_connection *c, bool post)
 {
-    char *body = NULL;
-    size_t n = 0;
     serve_text t = {0};
-    int status = post ? serve_body_read(c, &body, &n) : 0;
+    rush_json *json = NULL;
+    int status = post ? read_json(c, &json) : 0;
     if (status) return body_failed(c, status);
-    rush_json *json = post ? rush_json_read(body, n) : NULL;
     int failed = post ? serve_log_change(json) : 0;
     rush_free(json);
-    serve_body_free(body, n);
     if (failed) return serve_send_failed(c);
     serve_log_settings(&t);
     return send_json(c, &t);
@@ -447,18 +454,15 @@ static int logging(struct mg_connection *c, bool post)
 
 static int trace_setting(struct mg_connection *c, const char *model, bool post)
 {
-    char *body = NULL;
-    size_t n = 0;
     serve_text t = {0};
-    int status = post ? serve_body_read(c, &body, &n) : 0;
+    rush_json *json = NULL;
+    int status = post ? read_json(c, &json) : 0;
     if (status) return body_failed(c, status);
-    rush_json *json = post ? rush_json_read(body, n) : NULL;
     serve_model *m = model ? serve_model_find(model, NULL) : NULL; /* settings are kept for models that there are */
     bool missing = model && !m;
     int failed = post && !missing ? serve_trace_change(model, json) : 0;
     serve_model_drop(m);
     rush_free(json);
-    serve_body_free(body, n);
     if (missing) return not_found(c, model);
     if (failed) return serve_send_failed(c);
     serve_trace_settings(model, &t);
@@ -467,14 +471,11 @@ static int trace_setting(struct mg_connection *c, const char *model, bool post)
 
 static int register_region(struct mg_connection *c, const char *name)
 {
-    char *body;
-    size_t n;
-    int status = serve_body_read(c, &body, &n);
+    rush_json *json;
+    int status = read_json(c, &json);
     if (status) return body_failed(c, status);
-    rush_json *json = rush_json_read(body, n);
     int failed = serve_shared_register(name, json);
     rush_free(json);
-    serve_body_free(body, n);
     return failed ? serve_send_failed(c) : send_all(c, 200, "application/json", "", 0, 0);
 }
 
