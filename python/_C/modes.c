@@ -364,18 +364,6 @@ static PyObject *memory_trim(PyObject *module, PyObject *unused)
 static PyObject *cpu_isa(PyObject *module, PyObject *unused) { return PyUnicode_FromString(rush_cpu_isa()); }
 static PyObject *version(PyObject *module, PyObject *unused) { return PyUnicode_FromString(rush_version()); }
 
-static PyObject *later_begin(PyObject *module, PyObject *unused)
-{
-    if (rush_later_begin()) return py_raise();
-    Py_RETURN_NONE;
-}
-
-static PyObject *later_end(PyObject *module, PyObject *unused)
-{
-    rush_later_end();
-    Py_RETURN_NONE;
-}
-
 static PyObject *later_waiting(PyObject *module, PyObject *unused) { return PyLong_FromUnsignedLong(rush_later_waiting()); }
 
 /* A context around eager code within: what waits goes on waiting. */
@@ -388,7 +376,44 @@ static PyObject *later_set(PyObject *module, PyObject *on)
     return PyBool_FromLong(was);
 }
 
+/* ---- what torch.compile does with each call: python/rushlight/_dynamo/eval_frame.py ---- */
+
+static __thread long compiling; /* in how many compiled functions the thread is */
+
+static PyObject *call_compiled(PyObject *const *x, Py_ssize_t n)
+{
+    if (n != 3 || !PyTuple_Check(x[1]) || !PyDict_Check(x[2])) {
+        PyErr_SetString(PyExc_TypeError, "a function, a tuple of arguments and a dict of keywords are expected");
+        return NULL;
+    }
+    ++compiling;
+    PyObject *r = PyObject_Call(x[0], x[1], x[2]);
+    --compiling;
+    return r;
+}
+
+static PyObject *run_plainly(PyObject *module, PyObject *const *x, Py_ssize_t n) { return call_compiled(x, n); }
+
+static PyObject *run_lazily(PyObject *module, PyObject *const *x, Py_ssize_t n)
+{
+    if (rush_later_begin()) return py_raise();
+    PyObject *r = call_compiled(x, n);
+    rush_later_end();
+    return r;
+}
+
+static PyObject *compiling_depth(PyObject *module, PyObject *unused) { return PyLong_FromLong(compiling); }
+
+static PyObject *set_compiling_depth(PyObject *module, PyObject *x)
+{
+    const long was = compiling, depth = PyLong_AsLong(x);
+    if (depth == -1 && PyErr_Occurred()) return NULL;
+    compiling = depth;
+    return PyLong_FromLong(was);
+}
+
 #define FASTKW(f) (PyCFunction)(void (*)(void))f, METH_FASTCALL | METH_KEYWORDS
+#define FAST(f) (PyCFunction)(void (*)(void))f, METH_FASTCALL
 static PyMethodDef functions[] = {
     {"_record_always", record_always, METH_O, "Whether no_grad is without effect; the answer is whether it was."},
     {"is_grad_enabled", grad_enabled, METH_NOARGS, "Are operations recorded?"},
@@ -409,9 +434,11 @@ static PyMethodDef functions[] = {
     {"set_num_threads", set_num_threads, METH_O, "Sets how many threads an operation uses."},
     {"get_num_interop_threads", num_interop, METH_NOARGS, "How many operations PyTorch would run beside each other."},
     {"set_num_interop_threads", set_num_interop, METH_O, "Kept, without effect: operations run one after the other."},
-    {"_later_begin", later_begin, METH_NOARGS, "From here on elementwise work on large tensors is put off until somebody asks for it. Nests."},
-    {"_later_end", later_end, METH_NOARGS, "Ends what _later_begin() began: all is done that was put off."},
-    {"_later_set", later_set, METH_O, "Between these two, whether work is put off; the answer is whether it was."},
+    {"_run_lazily", FAST(run_lazily), "_run_lazily(f, args, kwargs): f(*args, **kwargs), with elementwise work on large tensors put off while it runs."},
+    {"_run_plainly", FAST(run_plainly), "_run_plainly(f, args, kwargs): f(*args, **kwargs), counted as a compiled function."},
+    {"_compiling_depth", compiling_depth, METH_NOARGS, "In how many compiled functions this thread is; 0 in what is kept from the compiler."},
+    {"_set_compiling_depth", set_compiling_depth, METH_O, "Sets that; the answer is what it was."},
+    {"_later_set", later_set, METH_O, "Within _run_lazily(), whether work is put off; the answer is whether it was."},
     {"_later_waiting", later_waiting, METH_NOARGS, "How many steps this thread has put off."},
     {"_memory_stats", memory_stats, METH_NOARGS, "Bytes and blocks in use."},
     {"_memory_trim", memory_trim, METH_NOARGS, "Gives cached memory back to the system."},

@@ -25,7 +25,7 @@ from rushlight.overrides import TorchFunctionMode
 from rushlight.utils._python_dispatch import is_traceable_wrapper_subclass_type
 
 from . import config, exc
-from .eval_frame import depth
+from .eval_frame import run_plainly
 
 _Tensor = torch.Tensor
 
@@ -539,11 +539,7 @@ class GraphCompiler:
     def __call__(self, fn, args, kwargs):
         if _pending.capture() is not None or _C._len_torch_dispatch_stack() or _functorch.levels or _functorch.depth[0]:
             return fn(*args, **kwargs)
-        depth.compiling += 1
-        try:
-            return Capture(self, fn, args, kwargs).run()
-        finally:
-            depth.compiling -= 1
+        return run_plainly(Capture(self, fn, args, kwargs).run, (), {})
 
     def compiled(self, piece, alive, called):
         """A function of the list of inputs, for the piece's calls."""

@@ -5,19 +5,9 @@ of it are done together over small blocks when a result is asked for (src/op/lat
 branches, side effects, errors and values are those of the plain call. Backends that are functions get graphs: capture.py.
 """
 import functools
-import threading
 
 import rushlight as torch
 from rushlight import _C, _pending
-
-
-class _Depth(threading.local):
-    """How many compiled functions this thread is in, 0 in what is kept from the compiler."""
-
-    compiling = 0
-
-
-depth = _Depth()
 
 
 class Stance:
@@ -27,23 +17,8 @@ class Stance:
     now = "default"
 
 
-def run_lazily(fn, args, kwargs):
-    """fn(*args, **kwargs), with elementwise work put off while it runs."""
-    _C._later_begin()
-    depth.compiling += 1
-    try:
-        return fn(*args, **kwargs)
-    finally:
-        depth.compiling -= 1
-        _C._later_end()
-
-
-def run_plainly(fn, args, kwargs):
-    depth.compiling += 1
-    try:
-        return fn(*args, **kwargs)
-    finally:
-        depth.compiling -= 1
+# f, args, kwargs -> f(*args, **kwargs): with elementwise work put off while it runs; as it is
+run_lazily, run_plainly = _C._run_lazily, _C._run_plainly
 
 
 class RunWhole:
@@ -75,9 +50,8 @@ def eagerly(fn, reason=None):
     """fn, with each operation done at its call, also inside functions that are compiled."""
     @functools.wraps(fn, updated=())
     def eager(*args, **kwargs):
-        capture, before = _pending.capture(), depth.compiling
-        was = _C._later_set(False)
-        depth.compiling = 0
+        capture = _pending.capture()
+        was, depth = _C._later_set(False), _C._set_compiling_depth(0)
         try:
             if capture is None:
                 return fn(*args, **kwargs)
@@ -85,7 +59,7 @@ def eagerly(fn, reason=None):
             with capture.paused():
                 return fn(*args, **kwargs)
         finally:
-            depth.compiling = before
+            _C._set_compiling_depth(depth)
             _C._later_set(was)
     eager._torchdynamo_orig_callable, eager._torchdynamo_disable = fn, True
     return eager

@@ -5,6 +5,7 @@ import sys
 import types
 
 import rushlight as torch
+from rushlight import _C
 
 __all__ = ["compile", "assume_constant_result", "reset", "allow_in_graph", "substitute_in_graph", "list_backends", "disable", "set_stance",
            "set_enable_guard_collectives", "cudagraph_mark_step_begin", "wrap_numpy", "is_compiling", "is_dynamo_compiling", "is_exporting",
@@ -96,8 +97,7 @@ def is_compiling():
 
 def is_dynamo_compiling():
     """Whether this is called from a compiled function."""
-    frame = sys.modules.get("rushlight._dynamo.eval_frame")
-    return frame is not None and frame.depth.compiling > 0
+    return _C._compiling_depth() > 0
 
 
 def is_exporting():
