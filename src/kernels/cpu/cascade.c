@@ -71,27 +71,6 @@ static inline void put_wide(const vf *s, float *to)
     for (int c = 0; c < WIDE; ++c) vf_store(to + c * VF, s[c]);
 }
 
-#if VBYTES >= 32
-/* Eight vectors, rows for columns. */
-static inline void turn(__m256 v[8])
-{
-    __m256 t[8], u[8];
-    for (int i = 0; i < 8; i += 2) {
-        t[i] = _mm256_unpacklo_ps(v[i], v[i + 1]);
-        t[i + 1] = _mm256_unpackhi_ps(v[i], v[i + 1]);
-    }
-    for (int i = 0; i < 8; i += 4)
-        for (int k = 0; k < 2; ++k) {
-            u[i + 2 * k] = _mm256_shuffle_ps(t[i + k], t[i + k + 2], 0x44);
-            u[i + 2 * k + 1] = _mm256_shuffle_ps(t[i + k], t[i + k + 2], 0xee);
-        }
-    for (int i = 0; i < 4; ++i) {
-        v[i] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x20);
-        v[i + 4] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x31);
-    }
-}
-#endif
-
 static void sum_rows(const float *x, int64_t n0, int64_t n1, int64_t stride1, float *out, int64_t out_stride)
 {
     float chains[GROUP];
@@ -107,7 +86,7 @@ static void sum_rows(const float *x, int64_t n0, int64_t n1, int64_t stride1, fl
             v[r] = (__m256)lanes_of(chains, x, n0);
             sums[r] = rest_of(x, n0);
         }
-        turn(v);
+        turn8(v);
         sum = _mm256_loadu_ps(sums);
         for (int l = 0; l < LANES; ++l) sum += v[l];
         _mm256_storeu_ps(sums, sum);

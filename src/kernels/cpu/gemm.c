@@ -18,22 +18,21 @@
 #endif
 #define KC 256
 
-#if VBYTES == 64
-/* 16 x 16 at a time, in registers, down 16 lines after another. Writes 16 lanes where `wide` is less, and the last line
+#if VBYTES >= 32
+/* VF x VF at a time, in registers, down VF lines after another. Writes VF lanes where `wide` is less, and the last line
  * again for lines that are missing: the next row covers what is too much, or nobody reads it. */
 static int64_t turn_panel(float *to, const float *from, int64_t lines, int64_t ls, int64_t k, int64_t wide)
 {
-    for (int64_t x = 0; x < wide; x += 16) {
-        const float *row[16];
-        for (int i = 0; i < 16; ++i) row[i] = from + (x + i < lines ? x + i : lines - 1) * ls;
-        for (int64_t p = 0; p < k; p += 16) {
-            int left = (int)(k - p < 16 ? k - p : 16);
-            vf v[16];
-            if (left == 16) {
-                for (int i = 0; i < 16; ++i) v[i] = vf_load(row[i] + p);
+    for (int64_t x = 0; x < wide; x += VF) {
+        const float *row[VF];
+        for (int i = 0; i < VF; ++i) row[i] = from + (x + i < lines ? x + i : lines - 1) * ls;
+        for (int64_t p = 0; p < k; p += VF) {
+            int left = (int)(k - p < VF ? k - p : VF);
+            vf v[VF];
+            if (left == VF) {
+                for (int i = 0; i < VF; ++i) v[i] = vf_load(row[i] + p);
             } else {
-                __mmask16 mask = (__mmask16)((1u << left) - 1);
-                for (int i = 0; i < 16; ++i) v[i] = (vf)_mm512_maskz_loadu_ps(mask, row[i] + p);
+                for (int i = 0; i < VF; ++i) v[i] = vf_load_part(row[i] + p, left);
             }
             vf_transpose(v);
             for (int i = 0; i < left; ++i) vf_store(to + (p + i) * wide + x, v[i]);
@@ -46,7 +45,7 @@ static int64_t turn_panel(float *to, const float *from, int64_t lines, int64_t l
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
-#define TURN_FAST (VBYTES == 64)
+#define TURN_FAST (VBYTES >= 32)
 #define T float
 #define V vf
 #define VL VF

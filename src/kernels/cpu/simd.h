@@ -33,6 +33,19 @@ static inline void vd_store(double *p, vd v) { *(vd_any *)p = v; }
 #if defined(__FMA__)
 #include <immintrin.h>
 #endif
+/* The first n floats from p on, zeros beyond. */
+static inline vf vf_load_part(const float *p, int n)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+#elif VBYTES == 32
+    return (vf)_mm256_maskload_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)));
+#else
+    vf v = {0};
+    memcpy(&v, p, (size_t)n * sizeof(float));
+    return v;
+#endif
+}
 static inline vf vf_fma(vf a, vf b, vf c)
 {
 #if defined(__AVX512F__)
@@ -78,7 +91,30 @@ static inline double vd_sum(vd v)
 static inline vf vf_where(vi mask, vf a, vf b) { return (vf)(((vi)a & mask) | ((vi)b & ~mask)); }
 static inline vf vf_max(vf a, vf b) { return vf_where(a > b, a, b); }
 
-#if VBYTES == 64
+#if VBYTES >= 32
+/* Eight vectors, rows for columns. */
+static inline void turn8(__m256 v[8])
+{
+    __m256 t[8], u[8];
+    for (int i = 0; i < 8; i += 2) {
+        t[i] = _mm256_unpacklo_ps(v[i], v[i + 1]);
+        t[i + 1] = _mm256_unpackhi_ps(v[i], v[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4)
+        for (int k = 0; k < 2; ++k) {
+            u[i + 2 * k] = _mm256_shuffle_ps(t[i + k], t[i + k + 2], 0x44);
+            u[i + 2 * k + 1] = _mm256_shuffle_ps(t[i + k], t[i + k + 2], 0xee);
+        }
+    for (int i = 0; i < 4; ++i) {
+        v[i] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x20);
+        v[i + 4] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x31);
+    }
+}
+#endif
+
+#if VBYTES == 32
+static inline void vf_transpose(vf v[8]) { turn8((__m256 *)v); }
+#elif VBYTES == 64
 /* 16 vectors of 16 floats, rows for columns. */
 static inline void vf_transpose(vf v[16])
 {
