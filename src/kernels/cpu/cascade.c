@@ -71,6 +71,21 @@ static inline void put_wide(const vf *s, float *to)
     for (int c = 0; c < WIDE; ++c) vf_store(to + c * VF, s[c]);
 }
 
+#if VBYTES >= 32
+enum { SHORT = 8 * GROUP };
+
+/* The lanes of a row of less than SHORT elements: of fewer steps than a block has. */
+static inline eight lanes_of_short(const float *x, int64_t n)
+{
+    eight s[4] = {{0}};
+    int64_t i = 0;
+    for (; i + GROUP <= n; i += GROUP)
+        for (int c = 0; c < 4; ++c) s[c] += *(const eight_any *)(x + i + c * LANES);
+    for (; i + LANES <= n; i += LANES) s[0] += *(const eight_any *)(x + i);
+    return ((s[0] + s[1]) + s[2]) + s[3];
+}
+#endif
+
 static void sum_rows(const float *x, int64_t n0, int64_t n1, int64_t stride1, float *out, int64_t out_stride)
 {
     float chains[GROUP];
@@ -81,10 +96,14 @@ static void sum_rows(const float *x, int64_t n0, int64_t n1, int64_t stride1, fl
         float sums[LANES];
         __m256 v[LANES], sum;
         for (int r = 0; r < LANES; ++r, x += stride1) {
+            sums[r] = rest_of(x, n0);
+            if (n0 < SHORT) {
+                v[r] = (__m256)lanes_of_short(x, n0);
+                continue;
+            }
             wide_chains(WIDE, x, n0 / GROUP, GROUP, VF, s);
             put_wide(s, chains);
             v[r] = (__m256)lanes_of(chains, x, n0);
-            sums[r] = rest_of(x, n0);
         }
         turn8(v);
         sum = _mm256_loadu_ps(sums);

@@ -50,13 +50,30 @@ static void widen_bf16(float *restrict d, const half *restrict s, int64_t n)
     for (int64_t i = 0; i < n; i++) d[i] = rush_bf16_to_f32(s[i]);
 }
 
+#if VBYTES == 32
+/* The upper halves, rounded to the nearest, in words; NaN as 0x7fc0. */
+static inline __m256i rounded_to_bf16(__m256 x)
+{
+    const __m256i u = _mm256_castps_si256(x), odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
+    const __m256i up = _mm256_srli_epi32(_mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff))), 16);
+    return _mm256_blendv_epi8(up, _mm256_set1_epi32(0x7fc0), _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
+}
+#endif
+
 static void narrow_bf16(half *restrict d, const float *restrict s, int64_t n)
 {
+    int64_t i = 0;
+#if VBYTES == 32
+    for (; i + 16 <= n; i += 16) {
+        __m256i low = rounded_to_bf16(_mm256_loadu_ps(s + i)), high = rounded_to_bf16(_mm256_loadu_ps(s + i + 8));
+        _mm256_storeu_si256((void *)(d + i), _mm256_permute4x64_epi64(_mm256_packus_epi32(low, high), 0xd8));
+    }
+#endif
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) {
-        union { float f; uint32_t u; } x = {.f = s[i]};
+    for (int64_t k = i; k < n; k++) {
+        union { float f; uint32_t u; } x = {.f = s[k]};
         uint32_t rounded = (x.u + 0x7fff + ((x.u >> 16) & 1)) >> 16;
-        d[i] = (half)((x.u & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded);
+        d[k] = (half)((x.u & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded);
     }
 }
 
