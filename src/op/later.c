@@ -32,8 +32,10 @@ static void settle_and_unlock(later_list *list)
     rush_storage *held[LATER_CELLS];
     int nheld = 0;
     if (list->nsteps) rush_later_run(list);
-    if (list == mine && list->nsteps) habit.alone = list->nsteps == 1 && list->step[0].numel < SMALL ? habit.alone + 1 : 0;
-    if (habit.alone == ALONE) habit.alone = 0, habit.rest = REST;
+    if (list == mine && list->nsteps && list->device.type == RUSH_CPU) {
+        habit.alone = list->nsteps == 1 && list->step[0].numel < SMALL ? habit.alone + 1 : 0;
+        if (habit.alone == ALONE) habit.alone = 0, habit.rest = REST;
+    }
     for (int i = 0; i < list->ncells; ++i) {
         later_cell *c = &list->cell[i];
         if (!c->block) {
@@ -346,7 +348,7 @@ bool rush_later_put(const rush_block_loop *loop, const rush_value *operand, cons
     const rush_tensor *to = operand[0].t;
     const bool device = to->device.type != RUSH_CPU;
     if (!mine || rush_now.in_parallel || to->numel < (device ? 1 : LEAST) || to->layout || device != !loop->loop || !whole(to)) return false;
-    if (habit.rest && to->numel < SMALL && !device) return --habit.rest, false;
+    if (habit.rest && !device && to->numel < SMALL) return --habit.rest, false;
     pthread_mutex_lock(&mine->lock);
     later_step *step = &mine->step[mine->nsteps % LATER_STEPS];
     answer a = look(loop, operand, step->x);
