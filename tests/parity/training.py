@@ -16,18 +16,20 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 CASES = ROOT / "tests" / "python" / "sharded_cases.py"
-EVERY = ["ddp", "fsdp2", "full", "gradop", "noshard", "original", "zero", "gpipe", "pipe1f1b", "loopedbfs", "interleaved"]
+EVERY = ["ddp", "fsdp2", "full", "gradop", "noshard", "original", "zero", "gpipe", "pipe1f1b", "loopedbfs", "interleaved", "zerobubble", "zbv",
+         "dualpipe"]
 MODELS = ["mlp", "cnn", "gpt"]
 MORE = ["tp-mlp", "tp-cnn", "tp-gpt", "sp-mlp", "sp-gpt", "both-mlp", "cp-gpt", "sync-bn", "fp16-mlp", "bf16-mlp", "powersgd-mlp", "powersgd-cnn", "joined-mlp",
         "joined-cnn", "ddpclip-mlp", "fsdp2clip-gpt", "fullclip-cnn", "zeroclip-mlp"]
 LOSSY = ("fp16", "bf16", "powersgd", "joined")
+LOOPED = ("loopedbfs", "interleaved", "zerobubble", "zbv", "dualpipe")
 LIMIT = 600
 
 
 def cases_of(size):
     """Two stages on each of four processes take models of nine layers."""
     deep = {"mlp": "mlp9", "cnn": "cnn9", "gpt": "gpt8"}
-    return [f"{way}-{deep[model] if size == 4 and way in ('loopedbfs', 'interleaved') else model}" for way in EVERY for model in MODELS] + MORE
+    return [f"{way}-{deep[model] if size == 4 and way in LOOPED else model}" for way in EVERY for model in MODELS] + MORE
 
 
 def port():

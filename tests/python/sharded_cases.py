@@ -313,16 +313,16 @@ def stages(model, n):
     return out, ""
 
 
-def pipe(kind, loops=1):
+def pipe(kind, loops=1, v=False):
     def case(model, mesh):
         pp = import_module(T.__name__ + ".distributed.pipelining")
         n, rank = mesh.size() * loops, dist.get_rank()
         parts, prefix = stages(model, n)
-        own = [s for s in range(n) if s % mesh.size() == rank]
+        own = [rank, n - 1 - rank] if v else [s for s in range(n) if s % mesh.size() == rank]
         made_stages = [pp.PipelineStage(parts[s], s, n, DEVICE) for s in own]
         schedule = getattr(pp, kind)(made_stages[0] if loops == 1 else made_stages, 4, loss_fn=loss_of)
         optimizer = optimizer_of([p for s in own for p in parts[s].parameters()] or [nn.Parameter(T.zeros(1, device=DEVICE))])
-        last, all_losses = (n - 1) % mesh.size(), []
+        last, all_losses = 0 if v else (n - 1) % mesh.size(), []
         for x, y in batches(model):
             losses = []
             schedule.step(*([x] if rank == 0 else []), **({"target": y, "losses": losses} if rank == last else {}))
@@ -336,7 +336,8 @@ def pipe(kind, loops=1):
 
 
 gpipe, pipe1f1b, loopedbfs, interleaved = pipe("ScheduleGPipe"), pipe("Schedule1F1B"), pipe("ScheduleLoopedBFS", 2), pipe("ScheduleInterleaved1F1B", 2)
-PIPES, LOSSY = ("gpipe", "pipe1f1b", "loopedbfs", "interleaved"), ("fp16", "bf16", "powersgd", "joined")
+zerobubble, zbv, dualpipe = pipe("ScheduleInterleavedZeroBubble", 2), pipe("ScheduleZBVZeroBubble", 2, True), pipe("ScheduleDualPipeV", 2, True)
+PIPES, LOSSY = ("gpipe", "pipe1f1b", "loopedbfs", "interleaved", "zerobubble", "zbv", "dualpipe"), ("fp16", "bf16", "powersgd", "joined")
 
 
 def main():

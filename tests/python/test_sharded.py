@@ -14,7 +14,7 @@ def pytorch():
 
 @pytest.mark.parametrize("size, cases", [
     (2, ["sp-gpt", "fsdp2-gpt", "full-cnn", "gradop-mlp", "noshard-mlp", "original-mlp", "zero-mlp", "pipe1f1b-gpt", "interleaved-mlp",
-         "cp-gpt", "sync-bn", "joined-mlp", "fsdp2clip-gpt"]),
+         "zerobubble-gpt", "zbv-gpt", "dualpipe-cnn", "cp-gpt", "sync-bn", "joined-mlp", "fsdp2clip-gpt"]),
     (4, ["both-mlp", "full-mlp", "gpipe-cnn"])])
 def test_trains_as_one_process_and_as_pytorch(size, cases):
     want = pytorch()
@@ -294,6 +294,58 @@ except ValueError as error:
     names = [["first.bias", "first.weight"], ["mid.bias", "mid.weight"], ["last.bias", "last.weight", "scale"]]
     with Ranks(2, program) as job:
         assert job.outputs() == [f"3 True {names}\nTrue\npipeline: the model calls no module 'nowhere'\n"] * 2
+
+
+ORDERS = {  # of process 1 of 2 with two stages, four microbatches: what PyTorch's schedules print
+    "InterleavedZeroBubble": "1F0 1F1 3F0 3I0 3F1 3I1 3W0 1F2 1I0 3W1 1F3 1I1 1W0 3F2 3I2 1W1 3F3 3I3 3W2 1I2 3W3 1I3 1W2 1W3",
+    "ZBVZeroBubble": "1F0 2F0 1F1 2F1 2I0 2W0 1F2 1I0 1W0 2F2 2I1 2W1 1F3 1I1 1W1 2F3 2I2 2W2 1I2 2I3 1I3 1W2 2W3 1W3",
+    "DualPipeV": "1F0 2F0 1F1 2F1 1F2 2B0 2F2 1B0 1F3 2B1 2F3 1B1 2B2 1B2 2I3 1I3 2W3 1W3",
+}
+
+
+@pytest.mark.parametrize("kind", ORDERS)
+def test_orders_with_zero_bubbles(kind):
+    from rushlight.distributed.pipelining.schedules import order
+    own = [1, 3] if kind == "InterleavedZeroBubble" else [1, 2]
+    assert " ".join(f"{s}{what}{m}" for s, m, what in order(kind, own, 1, 2, 4, 4)) == ORDERS[kind]
+    for size, n in [(1, 2), (2, 6), (3, 7), (4, 10), (4, 3)]:     # every pass once, and none before what it needs
+        if kind == "DualPipeV" and n < 2 * size or kind == "InterleavedZeroBubble" and n % max(1, n // size):
+            continue
+        for rank in range(size):
+            own = [rank, rank + size] if kind == "InterleavedZeroBubble" else [rank, 2 * size - 1 - rank]
+            steps = order(kind, own, rank, size, 2 * size, n)
+            for s in own:
+                for m in range(n):
+                    passes = "".join(what for stage, microbatch, what in steps if (stage, microbatch) == (s, m))
+                    assert passes in ("FB", "FIW"), (size, n, rank, s, m, passes)
+
+
+def test_backward_in_two_halves():
+    """Gradients of inputs, then those of parameters: the same as at once, also of parameters that are used twice, and hooks run."""
+    import rushlight as torch
+    from rushlight import nn
+    from rushlight.distributed.pipelining._split import SplitBackward
+    torch.manual_seed(0)
+    norm, one, two, scale = nn.LayerNorm(6), nn.Linear(6, 6), nn.Linear(6, 18), nn.Parameter(torch.rand(6))
+    params = [*norm.parameters(), *one.parameters(), *two.parameters(), scale]
+
+    def attention(x):
+        return one(nn.functional.scaled_dot_product_attention(*two(norm(x)).chunk(3, -1)))
+
+    seen = []
+    scale.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad is not None))
+    x = torch.randn(2, 4, 6, requires_grad=True)
+    for f in (lambda x: x + attention(x), lambda x: one(one(x) * scale) * scale, lambda x: x * 2, lambda x: attention(x.detach()) + scale):
+        loss = f(x).square().sum()
+        want = torch.autograd.grad(loss, [x, *params], retain_graph=True, allow_unused=True)
+        half = SplitBackward([loss], [None], [x])
+        assert all(p.grad is None for p in params)
+        half.accumulate()
+        got = [half.input_grads[0], *(p.grad for p in params)]
+        assert all(a is b is None or torch.allclose(a, b) for a, b in zip(want, got))
+        for p in params:
+            p.grad = None
+    assert seen == [True, True]
 
 
 def test_functions_on_pieces():

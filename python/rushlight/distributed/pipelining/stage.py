@@ -1,9 +1,11 @@
 """One stage: a part of the model, with what comes in and goes out of it for each microbatch.
 
-Tensors go as messages, tagged by stage, microbatch and direction; before the first of a kind their shapes go. Sending does not wait.
+Tensors go as messages, tagged by stage, microbatch and direction; the shapes go before the first forward. Sending does not wait.
 """
 import rushlight as torch
 import rushlight.distributed as dist
+
+from ._split import SplitBackward
 
 __all__ = ["PipelineStage"]
 
@@ -13,7 +15,7 @@ def _tuple(x):
 
 
 class PipelineStage:
-    """A part of the model, number stage_index of num_stages. Stage s is on process s modulo the group's size."""
+    """A part of the model, number stage_index of num_stages. The schedule says on which process a stage is."""
 
     def __init__(self, submodule, stage_index, num_stages, device, input_args=None, output_args=None, output_grads=None, input_grads=None, group=None,
                  dw_builder=None, get_mesh=None):
@@ -23,17 +25,27 @@ class PipelineStage:
         self.group_rank, self.group_size = dist.get_rank(self.group), dist.get_world_size(self.group)
         if self.group_size > num_stages:
             raise RuntimeError(f"Pipeline group size {self.group_size} cannot be larger than number of stages {num_stages}")
-        if stage_index % self.group_size != self.group_rank:
-            raise ValueError(f"stage {stage_index} belongs to rank {stage_index % self.group_size} of the group, and this is rank {self.group_rank}")
         self.submod, self.stage_index, self.num_stages, self.device = submodule, stage_index, num_stages, device
         self.is_first, self.is_last, self.has_backward = stage_index == 0, stage_index == num_stages - 1, True
         self._next, self._previous = None, None  # stages of this process whose neighbour this is
-        self._shapes, self._told = {}, set()
+        self._v = False
+        self._shapes, self._told = None, False
         self.clear()
 
     def clear(self):
         """Forget a batch."""
         self._inputs, self._outputs, self._results, self._kwargs, self._here, self._works = {}, {}, {}, {}, {}, []
+        self._put_off = {}
+
+    def place(self, v):
+        """v: stages go over the processes and back; else round and round."""
+        self._v = v
+        if self._rank_of(self.stage_index) != self.group_rank:
+            raise ValueError(f"stage {self.stage_index} belongs to rank {self._rank_of(self.stage_index)} of the group, and this is rank {self.group_rank}")
+
+    def _rank_of(self, stage):
+        turn, at = divmod(stage, self.group_size)
+        return self.group_size - 1 - at if self._v and turn % 2 else at
 
     # ---- messages
 
@@ -42,28 +54,28 @@ class PipelineStage:
 
     def _send(self, tensors, stage, microbatch, backward):
         """To the neighbour `stage`, which asks for it by the same tag."""
-        to = stage % self.group_size
+        to = self._rank_of(stage)
         if to == self.group_rank:
             neighbour = self._next if stage > self.stage_index else self._previous
             neighbour._here[microbatch, backward] = tensors
             return
-        if (to, backward) not in self._told:
-            self._told.add((to, backward))
-            dist.send_object_list([[(tuple(t.shape), t.dtype, t.requires_grad) for t in tensors]], group=self.group, group_dst=to)
+        if not backward and not self._told:
+            self._told = True
+            dist.send_object_list([[(tuple(t.shape), t.dtype) for t in tensors]], group=self.group, group_dst=to)
         for t in tensors:
             self._works.append(dist.isend(t.detach().contiguous(), group=self.group, group_dst=to, tag=self._tag(stage, microbatch, backward)))
 
     def _receive(self, stage, microbatch, backward):
-        """What the neighbour `stage` sends to this one."""
-        if stage % self.group_size == self.group_rank:
+        """What the neighbour `stage` sends to this one: gradients of what went there, or its outputs, of which the first ones come with their shapes."""
+        source = self._rank_of(stage)
+        if source == self.group_rank:
             return self._here.pop((microbatch, backward))
-        source = stage % self.group_size
-        if backward not in self._shapes:
+        if not backward and self._shapes is None:
             box = [None]
             dist.recv_object_list(box, group=self.group, group_src=source)
-            self._shapes[backward] = box[0]
+            self._shapes = box[0]
         out = []
-        for shape, dtype, requires_grad in self._shapes[backward]:
+        for shape, dtype in [(t.shape, t.dtype) for t in self._outputs[microbatch] if t.is_floating_point()] if backward else self._shapes:
             t = torch.empty(shape, dtype=dtype, device=self.device)
             dist.recv(t, group=self.group, group_src=source, tag=self._tag(self.stage_index, microbatch, backward))
             out.append(t)
@@ -88,18 +100,36 @@ class PipelineStage:
             self._send(outputs, self.stage_index + 1, microbatch, False)
         return out
 
-    def backward_one(self, microbatch, loss=None):
-        inputs, outputs = self._inputs.pop(microbatch), self._outputs.pop(microbatch)
+    def _roots(self, microbatch, loss):
+        """(what the backward pass of a microbatch starts from, their gradients)"""
         if self.is_last:
-            loss.backward()
-        else:
-            grads = self._receive(self.stage_index + 1, microbatch, True)
-            pairs = [(o, g) for o, g in zip([o for o in outputs if o.is_floating_point()], grads) if o.requires_grad]
-            if pairs:
-                torch.autograd.backward([o for o, _ in pairs], [g for _, g in pairs])
-            self._results.pop(microbatch)
+            del self._outputs[microbatch]
+            return [loss], [None]
+        grads, outputs = self._receive(self.stage_index + 1, microbatch, True), self._outputs.pop(microbatch)
+        pairs = [(o, g) for o, g in zip([o for o in outputs if o.is_floating_point()], grads) if o.requires_grad]
+        self._results.pop(microbatch)
+        return [o for o, _ in pairs], [g for _, g in pairs]
+
+    def _send_grads(self, microbatch, inputs, grads):
+        self._send([torch.zeros_like(t) if g is None else g for t, g in zip(inputs, grads) if t.is_floating_point()], self.stage_index - 1, microbatch, True)
+
+    def backward_one(self, microbatch, loss=None):
+        inputs, (roots, grads) = self._inputs.pop(microbatch), self._roots(microbatch, loss)
+        if roots:
+            torch.autograd.backward(roots, grads)
         if not self.is_first:
-            self._send([torch.zeros_like(t) if t.grad is None else t.grad for t in inputs if t.is_floating_point()], self.stage_index - 1, microbatch, True)
+            self._send_grads(microbatch, inputs, [t.grad for t in inputs])
+
+    def backward_input_one(self, microbatch, loss=None):
+        """The half of backward_one that the stage before waits for."""
+        inputs, (roots, grads) = self._inputs.pop(microbatch), self._roots(microbatch, loss)
+        split = self._put_off[microbatch] = SplitBackward(roots, grads, () if self.is_first else inputs)
+        if not self.is_first:
+            self._send_grads(microbatch, inputs, split.input_grads)
+
+    def backward_weight_one(self, microbatch):
+        """The other half: gradients of parameters."""
+        self._put_off.pop(microbatch).accumulate()
 
     def scale_grads(self, factor):
         for p in self.submod.parameters():
