@@ -348,6 +348,101 @@ def test_backward_in_two_halves():
     assert seen == [True, True]
 
 
+def test_settings_of_fully_shard():
+    """Sums of gradients that PyTorch prints (its gloo needs set_force_sum_reduction_for_comms for other factors)."""
+    program = """
+init()
+from rushlight import nn
+from rushlight.distributed.fsdp import DataParallelMeshDims, FullyShardedDataParallel, ShardingStrategy, fully_shard, share_comm_ctx
+def made(mesh=None):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
+    fully_shard(net[0], mesh=mesh)
+    return fully_shard(net, mesh=mesh)
+def step(what, net, by=1, run=None):
+    (run or net)(by * x).sum().backward()
+    print(what, [None if p.grad is None else round(p.grad.full_tensor().sum().item(), 3) for p in net.parameters()])
+torch.manual_seed(rank)
+x, seen = torch.randn(3, 4), []
+def hook(t):
+    seen.append((tuple(t.shape), torch.zeros(1).add(t.sum()).isfinite().item()))
+    t.mul_(10)
+net = made(); net.set_gradient_divide_factor(1.0); step("one", net)
+net = made(); net[0].set_gradient_divide_factor(4.0); step("four", net)
+net = made(); net.set_all_reduce_hook(hook); step("hook", net); print(seen)
+class Gather:
+    def allocate(self, size, *, dtype, device):
+        return torch.full(size, float("nan"), dtype=dtype, device=device)
+    def __call__(self, output_tensor, input_tensor, group, async_op=False):
+        seen.append(("gather", len(output_tensor), len(input_tensor)))
+        return dist.all_gather_into_tensor(output_tensor, input_tensor, group=group, async_op=async_op)
+class Scatter(Gather):
+    def __call__(self, output_tensor, input_tensor, group, op, async_op=False):
+        seen.append(("scatter", len(output_tensor), len(input_tensor)))
+        return dist.reduce_scatter_tensor(output_tensor, input_tensor, op=op, group=group, async_op=async_op)
+seen.clear()
+net = made(); net[0].set_custom_all_gather(Gather()); net[0].set_custom_reduce_scatter(Scatter()); step("own", net); print(seen)
+net = made(); net[0].set_unshard_in_backward(False); step("not gathered", net)
+net = made(); net.set_reduce_scatter_unused_params(True); step("unused", net, run=net[0])
+net = made()
+handle = net[1].register_forward_hook(lambda *a: 1 / 0)
+try:
+    net(x)
+except ZeroDivisionError:
+    handle.remove()
+net.reset_iter_state(); step("again", net)
+def fails(f):
+    try:
+        f()
+    except Exception as error:
+        print(type(error).__name__, error)
+fails(net[0].reset_iter_state)
+fails(lambda: net.set_reduce_scatter_max_input_buffers(0))
+share_comm_ctx([net, made()])
+fails(lambda: share_comm_ctx([nn.Linear(1, 1)]))
+print(DataParallelMeshDims("dp"))
+fails(DataParallelMeshDims)
+mesh = dist.init_device_mesh("cpu", (2, 1), mesh_dim_names=("r", "s"))
+net = made(mesh); net.set_requires_all_reduce(False); step("kept", net); net.set_requires_all_reduce(True); step("all", net, 2)
+def scattered(state, grad, out):
+    state.append((len(grad), len(out)))
+    dist.reduce_scatter_tensor(out, grad)
+def summed(state, grad):
+    state.append(len(grad))
+    dist.all_reduce(grad)
+for how, f in ((ShardingStrategy.FULL_SHARD, scattered), (ShardingStrategy.NO_SHARD, summed)):
+    torch.manual_seed(0)
+    model, state = FullyShardedDataParallel(nn.Linear(4, 2), sharding_strategy=how, use_orig_params=True), []
+    model.register_comm_hook(state, f)
+    model(x).sum().backward()
+    total = torch.stack([torch.zeros(()) if p.grad is None else p.grad.sum() for p in model.parameters()])
+    if f is scattered:
+        dist.all_reduce(total)
+    print(state, torch.allclose(total[1], torch.tensor(12.)))
+"""
+    want = """one [-2.418, 2.488, 6.903, 12.0]
+four [-1.209, 1.244, 3.452, 6.0]
+hook [-2.418, 2.488, 34.515, 60.0]
+[((5,), True)]
+own [-2.418, 2.488, 3.452, 6.0]
+[('gather', 20, 10), ('gather', 20, 10), ('scatter', 10, 20)]
+not gathered [-2.418, 2.488, 3.452, 6.0]
+unused [-11.662, 12.0, None, None]
+again [-2.418, 2.488, 3.452, 6.0]
+RuntimeError reset_iter_state must be called on the root FSDP module
+ValueError max_input_buffers must be a positive int, got 0
+ValueError Expects list of FSDPModules but got Linear(in_features=1, out_features=1, bias=True)
+DataParallelMeshDims(shard='dp', replicate=None)
+ValueError At least one of shard or replicate must be set in DataParallelMeshDims
+kept [None, None, None, None]
+all [-7.253, 4.976, 10.709, 12.0]
+[(10, 5)] True
+[10] True
+"""
+    with Ranks(2, program) as job:
+        assert job.outputs() == [want] * 2
+
+
 def test_functions_on_pieces():
     program = """
 init()

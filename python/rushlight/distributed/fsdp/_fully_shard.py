@@ -6,10 +6,11 @@ from rushlight import nn
 
 from ..device_mesh import init_device_mesh
 from ..tensor import DTensor, Replicate, Shard
-from ._groups import ByParameter, Group, Places, cast
+from ._groups import ByParameter, Group, Places, cast, forget_pass
 from ._traversal_utils import own_modules
 
-__all__ = ["fully_shard", "FSDPModule", "MixedPrecisionPolicy", "OffloadPolicy", "CPUOffloadPolicy", "UnshardHandle", "register_fsdp_forward_method"]
+__all__ = ["fully_shard", "FSDPModule", "MixedPrecisionPolicy", "OffloadPolicy", "CPUOffloadPolicy", "UnshardHandle", "register_fsdp_forward_method",
+           "DataParallelMeshDims", "share_comm_ctx"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +31,17 @@ class OffloadPolicy:
 class CPUOffloadPolicy(OffloadPolicy):
     """Pieces are kept in the CPU's memory."""
     pin_memory: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class DataParallelMeshDims:
+    """Names of a mesh's dimensions along which parameters are cut and copied."""
+    shard: str | tuple[str, ...] | None = None
+    replicate: str | tuple[str, ...] | None = None
+
+    def __post_init__(self):
+        if self.shard is None and self.replicate is None:
+            raise ValueError("At least one of shard or replicate must be set in DataParallelMeshDims")
 
 
 class UnshardHandle:
@@ -68,8 +80,65 @@ class FSDPModule:
         """Gradients are summed in every backward pass that is to; there is nothing to wait for."""
 
     def set_requires_all_reduce(self, requires_all_reduce, *, recurse=True):
-        if not requires_all_reduce:
-            raise NotImplementedError("set_requires_all_reduce(False): use set_requires_gradient_sync(False)")
+        """False: with copies of pieces (a mesh of two dimensions) sums over the pieces' group are kept, for the backward pass that has it True again."""
+        self._set(recurse, all_reduce=requires_all_reduce)
+
+    def set_gradient_divide_factor(self, factor):
+        """What sums of gradients are divided by, instead of the number of processes."""
+        self._set(False, divide_by=factor)
+
+    def set_reduce_scatter_divide_factor(self, factor):
+        """The older name of set_gradient_divide_factor."""
+        self.set_gradient_divide_factor(factor)
+
+    def set_all_reduce_hook(self, hook, *, stream=None):
+        """hook(gradients) changes what was summed over the processes and divided, this process's pieces one behind the other."""
+        self._set(False, all_reduce_hook=hook)
+
+    def set_custom_all_gather(self, comm):
+        """comm.allocate(size, dtype=, device=) and comm(output, input, group), which may return a Work, gather parameters."""
+        self._set(False, all_gather_by=comm)
+
+    def set_custom_reduce_scatter(self, comm):
+        """comm.allocate(size, dtype=, device=) and comm(output, input, group, op), which may return a Work, sum gradients."""
+        self._set(False, reduce_scatter_by=comm)
+
+    def set_reduce_scatter_unused_params(self, reduce_scatter_unused_params, *, recurse=True):
+        """Parameters without a gradient take part with zeros: other processes may have one."""
+        self._set(recurse, fill_unused=reduce_scatter_unused_params)
+
+    def set_unshard_in_backward(self, unshard_in_backward):
+        """False: the backward pass reads none of these parameters, as that of an embedding."""
+        self._set(False, unshard_in_backward=unshard_in_backward)
+
+    def set_force_sum_reduction_for_comms(self, enable):
+        """Gradients are always summed and then divided."""
+
+    def set_post_optim_event(self, event):
+        """What gathers parameters comes after the event."""
+        event.wait()
+
+    def set_reduce_scatter_max_input_buffers(self, max_input_buffers, *, recurse=True):
+        """A group's gradients are summed in its turn: there is one such buffer."""
+        if not isinstance(max_input_buffers, int) or max_input_buffers < 1:
+            raise ValueError(f"max_input_buffers must be a positive int, got {max_input_buffers}")
+
+    def set_separate_reduce_scatter_group(self, enable=True, *, recurse=True):
+        """The calls of a group are done in order, on one communicator as on two."""
+
+    def set_allocate_memory_from_process_group_for_comm(self, enable):
+        """Groups have no memory of their own here."""
+
+    def set_symm_mem_for_comm(self, backend="NCCL"):
+        raise NotImplementedError("set_symm_mem_for_comm: symmetric memory is not supported")
+
+    def reset_iter_state(self):
+        """After an exception in the forward or backward pass: everything in pieces, and the gradients of that step forgotten."""
+        if not self._fsdp_is_root:
+            raise RuntimeError("reset_iter_state must be called on the root FSDP module")
+        for group in self._groups_below:
+            group.forget()
+        forget_pass()
 
     def set_reshard_after_forward(self, reshard_after_forward, recurse=True):
         self._set(recurse, reshard_after_forward=reshard_after_forward)
@@ -83,9 +152,12 @@ class FSDPModule:
     def set_modules_to_backward_prefetch(self, modules):
         """Nothing is prefetched: the calls of a group are done in order."""
 
-    def set_unshard_in_backward(self, unshard_in_backward):
-        if not unshard_in_backward:
-            raise NotImplementedError("set_unshard_in_backward(False)")
+
+def share_comm_ctx(modules):
+    """Modules of several roots may have their calls in one order: here all have."""
+    for module in modules:
+        if not isinstance(module, FSDPModule):
+            raise ValueError(f"Expects list of FSDPModules but got {module}")
 
 
 def _shard_dims(mesh):
@@ -129,6 +201,8 @@ def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placemen
     for root in roots:
         if isinstance(root, FSDPModule):
             raise AssertionError("Each distinct composable distributed API can only be applied to a module once. fully_shard has already been applied to the following module:\n%s" % root)
+    if dp_mesh_dims is not None:
+        raise NotImplementedError("fully_shard(dp_mesh_dims=...): pass the part of the mesh along which parameters are cut and copied, mesh[\"dp\"]")
     if mesh is None:
         kind = torch.accelerator.current_accelerator(check_available=True)
         mesh = init_device_mesh("cpu" if kind is None else kind.type, (torch.distributed.get_world_size(),))
@@ -147,7 +221,10 @@ def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placemen
         for number, p in enumerate(places.params):
             places.put(number, _as_shard(layout, number, p, mesh, kinds, offload_policy))
     for root in roots:
-        root._fsdp_group, root._fsdp_policy = group, mp_policy
+        root._fsdp_group, root._fsdp_policy, root._fsdp_is_root = group, mp_policy, True
+        for inner in root.modules():
+            if inner is not root and isinstance(inner, FSDPModule):
+                inner._fsdp_is_root = False
         root.__class__ = type("FSDP" + type(root).__name__, (FSDPModule, type(root)), {"__module__": type(root).__module__})
         root.register_forward_pre_hook(_before, prepend=True, with_kwargs=True)
         root.register_forward_hook(_after, prepend=False)

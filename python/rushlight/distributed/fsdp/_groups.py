@@ -48,6 +48,10 @@ class Group:
         self.param_dtype, self.reduce_dtype, self.params = param_dtype, reduce_dtype, params
         self.reshard_after_backward, self.sync, self.is_whole, self.arrived = True, True, False, set()
         self.modules, self.called = modules, set()
+        self.unshard_in_backward, self.fill_unused = True, False
+        self.divide_by, self.all_reduce, self.kept, self.all_reduce_hook = None, True, None, None  # kept: sums that are to be all-reduced later
+        self.all_gather_by = self.reduce_scatter_by = None  # of the user's: see FSDPModule
+        self.hook = None  # does all that _reduced() does
         self.fulls, self.device = [], device  # of whole parameters; pieces may be kept elsewhere
         for p in params:
             local = layout.local_of(p)
@@ -71,14 +75,23 @@ class Group:
             n = self.layout.parts
             buffer = row
             if n > 1:
-                buffer = row.new_empty(n * row.numel())
-                dist.all_gather_into_tensor(buffer, row, self.shard_group)
+                buffer = self._gathered(row, n)
             for full, memory, value in zip(self.fulls, self.memories, self.layout.wholes(buffer.view(n, -1))):
                 memory.untyped_storage().resize_(memory.numel() * memory.element_size())
                 with torch.autograd._unsafe_preserve_version_counter(memory):
                     memory.copy_(value)
         self.is_whole = True
         self.layout.place(self.fulls)
+
+    def _gathered(self, row, n):
+        by = self.all_gather_by
+        if by is None:
+            buffer = row.new_empty(n * row.numel())
+            dist.all_gather_into_tensor(buffer, row, self.shard_group)
+            return buffer
+        buffer = by.allocate((n * row.numel(),), dtype=row.dtype, device=row.device)
+        _wait(by(buffer, row, self.shard_group))
+        return buffer
 
     def reshard(self):
         if not self.is_whole:
@@ -112,7 +125,8 @@ class Group:
 
     def _before_backward(self, grad):
         _pass.add(self)
-        self.unshard()
+        if self.unshard_in_backward:
+            self.unshard()
 
     def _arrived(self, full):
         _pass.add(self)
@@ -122,7 +136,7 @@ class Group:
 
     def finish(self):
         """The backward pass is over."""
-        if self.arrived:
+        if self.arrived or self.fill_unused:
             self.reduce()
         elif self.reshard_after_backward:
             self.reshard()
@@ -130,7 +144,9 @@ class Group:
     def reduce(self):
         self.arrived = set()
         if self.sync:
-            grads = [None if full.grad is None else self.layout.grad_of(full) for full in self.fulls]
+            fills = self.fill_unused or not self.all_reduce or self.kept is not None
+            grads = [self.layout.grad_of(full) if full.grad is not None else torch.zeros_like(memory) if fills and full.requires_grad else None
+                     for full, memory in zip(self.fulls, self.memories)]
             for full in self.fulls:
                 full.grad = None
             if any(g is not None for g in grads):
@@ -140,14 +156,63 @@ class Group:
             self.reshard()
 
     def _reduced(self, grads):
-        rows, n = self.layout.rows(grads, self.reduce_dtype), self.layout.parts
-        out = rows.view(-1)
-        if n > 1:
+        rows = self.layout.rows(grads, self.reduce_dtype)
+        if self.hook is not None:
+            self.layout.add_grads(self._hooked(rows), grads)
+            return
+        out = self._scattered(rows)
+        if self.copy_group is not None:
+            if self.kept is not None:
+                out, self.kept = out.add_(self.kept), None
+            if not self.all_reduce:
+                self.kept = out
+                return
+            dist.all_reduce(out, group=self.copy_group)
+        n = self.layout.parts * (self.copy_group.size() if self.copy_group is not None else 1)
+        out.div_(n if self.divide_by is None else self.divide_by)
+        if self.all_reduce_hook is not None:
+            self.all_reduce_hook(out)
+        self.layout.add_grads(out, grads)
+
+    def _scattered(self, rows):
+        if self.layout.parts == 1:
+            return rows.view(-1)
+        by = self.reduce_scatter_by
+        if by is None:
             out = rows.new_empty(rows.size(1))
             dist.reduce_scatter_tensor(out, rows.view(-1), group=self.shard_group)
-        if self.copy_group is not None:
-            dist.all_reduce(out, group=self.copy_group)
-        self.layout.add_grads(out.div_(n * (self.copy_group.size() if self.copy_group is not None else 1)), grads)
+            return out
+        given = by.allocate((rows.numel(),), dtype=rows.dtype, device=rows.device).copy_(rows.view(-1))
+        out = by.allocate((rows.size(1),), dtype=rows.dtype, device=rows.device)
+        _wait(by(out, given, self.shard_group, dist.ReduceOp.SUM))
+        return out
+
+    def _hooked(self, rows):
+        state, hook = self.hook
+        if self.layout.parts == 1:
+            hook(state, rows.view(-1))
+            return rows.view(-1)
+        out = rows.new_empty(rows.size(1))
+        hook(state, rows.view(-1), out)
+        return out
+
+    def forget(self):
+        """After an error in the middle of a step: in pieces, without the gradients that were on their way."""
+        self.called.clear()
+        self.arrived, self.kept = set(), None
+        for full in self.fulls:
+            full.grad = None
+        self.reshard()
+
+
+def forget_pass():
+    """A backward pass that an error ended calls nothing back."""
+    _pass.groups, _pass.queued = {}, False
+
+
+def _wait(work):
+    if work is not None:
+        work.wait()
 
 
 def _tensors(x):

@@ -195,6 +195,19 @@ class FullyShardedDataParallel(nn.Module):
             for h, sync in zip(handles, before):
                 h.sync = sync
 
+    def register_comm_hook(self, state, hook):
+        """hook(state, gradients, piece) sums over the processes and divides, instead of this class; without a piece where nothing is cut."""
+        if not self.check_is_root():
+            raise AssertionError("register_comm_hook can only be called on a root instance.")
+        for handle in (m._handle for m in self.fsdp_modules(self)):
+            if handle is None:
+                continue
+            if handle.copy_group is not None and handle.shard_group is not None:
+                raise AssertionError(f"Communication hook is not supported for hybrid strategies: {self.sharding_strategy}")
+            if handle.hook is not None:
+                raise AssertionError("A communication hook is already registered")
+            handle.hook = state, hook
+
     def apply(self, fn):
         with self.summon_full_params(self):
             return super().apply(fn)
