@@ -954,7 +954,7 @@ assert losses[-1] < losses[0] and 1024 <= scaler.get_scale() <= 65536
 
 def test_copies_between_devices_emulated():
     passes("""
-from rushlight.cuda import comm
+from rushlight.nn.parallel import comm; assert torch.cuda.comm.scatter is comm.scatter
 x = torch.arange(6.).view(2, 3).cuda()
 a, b = comm.broadcast(x, [0, 1]); assert a is x and b.device.index == 1 and torch.equal(b.cpu(), x.cpu())
 to = [torch.zeros(2, 3, device="cuda:1"), torch.zeros(2, 3, device="cuda:0")]
