@@ -443,6 +443,130 @@ all [-7.253, 4.976, 10.709, 12.0]
         assert job.outputs() == [want] * 2
 
 
+def test_collectives_are_counted_for_modules():
+    """CommDebugMode and visualize_sharding print what PyTorch's print."""
+    program = """
+init()
+import io, json, os, tempfile
+from rushlight import nn
+from rushlight.distributed import _functional_collectives as functions
+from rushlight.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
+from rushlight.distributed.tensor.debug import CommDebugMode, visualize_sharding
+from rushlight.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+mesh = dist.init_device_mesh("cpu", (2,))
+class MLP(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net1, self.relu, self.net2 = nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 4)
+    def forward(self, x):
+        return self.net2(self.relu(self.net1(x)))
+net = parallelize_module(MLP(), mesh, {"net1": ColwiseParallel(), "net2": RowwiseParallel()})
+mode = CommDebugMode()
+with mode:
+    net(torch.ones(3, 4)).sum().backward()
+print(mode, mode.get_comm_counts()[torch.ops.c10d_functional.all_reduce], mode.get_sharding_info()["MLP.net2.weight"], sorted(mode.get_parameter_info()))
+folder = tempfile.mkdtemp()
+mode.log_comm_debug_tracing_table_to_file(os.path.join(folder, "log.txt"), noise_level=1)
+print(open(os.path.join(folder, "log.txt")).read())
+mode.generate_json_dump(os.path.join(folder, "log.json"))
+tree = json.load(open(os.path.join(folder, "log.json")))["children"][0]
+print(tree["fqn"], [c["fqn"] for c in tree["children"]], tree["children"][2]["collectives_forward"], tree["children"][0]["operations_backward"][-1]["is_bw"])
+t, two = torch.ones(2), [torch.zeros(2), torch.zeros(2)]
+d = distribute_tensor(torch.ones(4, 4), mesh, [Shard(0)])
+with CommDebugMode() as mode:
+    dist.broadcast(t, 0); dist.all_gather(two, t); dist.all_gather_into_tensor(torch.zeros(4), t); dist.reduce_scatter_tensor(torch.zeros(2), torch.ones(4))
+    dist.reduce_scatter(torch.zeros(2), two); dist.reduce(t, 0); dist.gather(t, two if rank == 0 else None); dist.scatter(t, two if rank == 0 else None)
+    dist.all_to_all_single(torch.zeros(2), t); dist.barrier(); dist.all_to_all(two, [torch.ones(2)] * 2)
+    functions.all_reduce(t, "sum", dist.group.WORLD); functions.all_gather_tensor(t, 0, dist.group.WORLD)
+    functions.all_to_all_single(t, None, None, dist.group.WORLD); functions.broadcast(t, 0, dist.group.WORLD)
+    d.redistribute(mesh, [Shard(1)]); DTensor.from_local(torch.ones(4, 4), mesh, [Partial()]).redistribute(mesh, [Shard(0)])
+print({str(k): n for k, n in mode.get_comm_counts().items()})
+dist.all_reduce(t)
+print(mode.get_total_counts())
+for shape, placement in (((4, 4), Shard(0)), ((4, 4), Shard(1)), ((4,), Replicate()), ((5,), Shard(0))):
+    visualize_sharding(distribute_tensor(torch.ones(shape), mesh, [placement]))
+try:
+    visualize_sharding(distribute_tensor(torch.ones(4, 4, 4), mesh, [Shard(0)]))
+except RuntimeError as error:
+    print(error)
+"""
+    spread = "              device mesh: DeviceMesh((2,), 'cpu', stride=(1,))\n"
+    want = f"""CommDebugMode(get_total_counts()=1) 1 (Shard(dim=1),) ['MLP.net1', 'MLP.net2']
+Global
+  FORWARD PASS
+    *c10d_functional.all_reduce: 1
+  BACKWARD PASS
+    MLP
+    *module type: class '__main__.MLP'
+      FORWARD PASS
+        *c10d_functional.all_reduce: 1
+        MLP.net1
+        *module type: class 'torch.nn.modules.linear.Linear'
+        *Parameter List
+         *weight: (Shard(dim=0),)
+         *bias: (Shard(dim=0),)
+          FORWARD PASS
+            **aten.addmm.default
+              shape: [torch.Size([8]), torch.Size([3, 4]), torch.Size([4, 8])]
+              sharding: [(Shard(dim=0),), (Replicate(),), (Shard(dim=1),)]
+{spread}          BACKWARD PASS
+            **aten.mm.default
+              shape: [torch.Size([8, 3]), torch.Size([3, 4])]
+              sharding: [(Shard(dim=0),), (Replicate(),)]
+{spread}            **aten.sum.dim_IntList
+              shape: [torch.Size([3, 8])]
+              sharding: [(Shard(dim=1),)]
+{spread}        MLP.relu
+        *module type: class 'torch.nn.modules.activation.ReLU'
+          FORWARD PASS
+          BACKWARD PASS
+        MLP.net2
+        *module type: class 'torch.nn.modules.linear.Linear'
+        *Parameter List
+         *weight: (Shard(dim=1),)
+         *bias: (Replicate(),)
+          FORWARD PASS
+            *c10d_functional.all_reduce: 1
+            **aten.addmm.default
+              shape: [torch.Size([4]), torch.Size([3, 8]), torch.Size([8, 4])]
+              sharding: [(Replicate(),), (Shard(dim=1),), (Shard(dim=0),)]
+{spread}          BACKWARD PASS
+            **aten.mm.default
+              shape: [torch.Size([3, 4]), torch.Size([4, 8])]
+              sharding: [(Replicate(),), (Shard(dim=1),)]
+{spread}            **aten.mm.default
+              shape: [torch.Size([4, 3]), torch.Size([3, 8])]
+              sharding: [(Replicate(),), (Shard(dim=1),)]
+{spread}            **aten.sum.dim_IntList
+              shape: [torch.Size([3, 4])]
+              sharding: [(Replicate(),)]
+{spread}
+MLP ['MLP.net1', 'MLP.relu', 'MLP.net2'] ['c10d_functional.all_reduce: 1'] True
+""" + str({**{f"c10d.{name}": 1 for name in ("broadcast_", "allgather_", "_allgather_base_", "_reduce_scatter_base_", "reduce_scatter_", "reduce_", "gather_",
+                                             "scatter_", "alltoall_base_", "alltoall_")}, "c10d_functional.all_reduce": 1,
+           "c10d_functional.all_gather_into_tensor": 2, "c10d_functional.all_to_all_single": 1, "c10d_functional.broadcast": 1,
+           "c10d_functional.reduce_scatter_tensor": 1}) + "\n16\n"
+    tables = """         Col 0-3
+-------  ---------
+Row 0-1  cpu:0
+Row 2-3  cpu:1
+         Col 0-1    Col 2-3
+-------  ---------  ---------
+Row 0-3  cpu:0      cpu:1
+         Col 0-0
+-------  ---------
+Row 0-3  cpu:0,1
+         Col 0-0
+-------  ---------
+Row 0-2  cpu:0
+Row 3-4  cpu:1
+"""
+    end = "visualize sharding supports only 1D or 2D DTensor\n"
+    with Ranks(2, program) as job:
+        first, second = job.outputs()
+    assert first.replace("'rushlight.", "'torch.") == want + tables + end and second == want + end
+
+
 def test_functions_on_pieces():
     program = """
 init()

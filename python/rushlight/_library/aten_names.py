@@ -201,18 +201,35 @@ _OLD_COLLECTIVES = (
     ("wait_tensor(Tensor self) -> Tensor", lambda self: self),
     ("all_reduce(Tensor self, str reduceOp, " + _GROUPED, lambda self, reduceOp, tag, ranks, group_size: _collective("all_reduce")(self, reduceOp, ranks)),
     ("broadcast(Tensor self, int src, " + _GROUPED, lambda self, src, tag, ranks, group_size: _collective("broadcast")(self, src, ranks)),
+    ("all_reduce_coalesced(Tensor[] self, str reduceOp, " + _GROUPED + "[]",
+     lambda self, reduceOp, tag, ranks, group_size: _collective("all_reduce_coalesced")(self, reduceOp, ranks)),
     ("all_gather_into_tensor(Tensor shard, " + _GROUPED, lambda shard, tag, ranks, group_size: _collective("all_gather_tensor")(shard, 0, ranks)),
     ("reduce_scatter_tensor(Tensor input, str reduceOp, " + _GROUPED,
      lambda input, reduceOp, tag, ranks, group_size: _collective("reduce_scatter_tensor")(input, reduceOp, 0, ranks)),
+    ("all_to_all_single(Tensor input, SymInt[]? output_split_sizes, SymInt[]? input_split_sizes, " + _GROUPED,
+     lambda input, output_split_sizes, input_split_sizes, tag, ranks, group_size:
+     _collective("all_to_all_single")(input, output_split_sizes, input_split_sizes, ranks)),
 )
 # Collectives in place are methods of process groups here; tensors of other kinds name their operators.
 _GROUP = "__torch__.torch.classes.c10d.ProcessGroup process_group, "
-_DONE = "bool async_op=True, int timeout=-1) -> (%s, __torch__.torch.classes.c10d.Work)"
+_WORK = "__torch__.torch.classes.c10d.Work"
+_DONE = "bool async_op=True, int timeout=-1) -> (%s, " + _WORK + ")"
+_LATER = "bool async_op=True, int timeout=-1) -> " + _WORK
+_REDUCE = "__torch__.torch.classes.c10d.ReduceOp reduce_op, "
 _IN_PLACE = (
     ("scatter_(Tensor[] output_tensors, Tensor[][] input_tensors, " + _GROUP + "int root_rank, " + _DONE % "Tensor[]", None),
     ("broadcast_(Tensor[] tensors, " + _GROUP + "int root_rank, int root_tensor, " + _DONE % "Tensor[]", None),
     ("allgather_(Tensor[][] output_tensors, Tensor[] input_tensors, " + _GROUP + _DONE % "Tensor[][]", None),
-    ("allreduce_(Tensor[] tensors, " + _GROUP + "__torch__.torch.classes.c10d.ReduceOp reduce_op, Tensor? sparse_indices, " + _DONE % "Tensor[]", None),
+    ("_allgather_base_(Tensor output_tensor, Tensor input_tensor, " + _GROUP + _DONE % "Tensor", None),
+    ("allgather_coalesced_(Tensor[][] output_lists, Tensor[] input_list, " + _GROUP + "bool async_op=True) -> " + _WORK, None),
+    ("allreduce_(Tensor[] tensors, " + _GROUP + _REDUCE + "Tensor? sparse_indices, " + _DONE % "Tensor[]", None),
+    ("allreduce_coalesced_(Tensor[] tensors, " + _GROUP + _REDUCE + _LATER, None),
+    ("reduce_(Tensor[] tensors, " + _GROUP + _REDUCE + "int root_rank, int root_tensor, " + _LATER, None),
+    ("gather_(Tensor[][] output_tensors, Tensor[] input_tensors, " + _GROUP + "int root_rank, " + _LATER, None),
+    ("reduce_scatter_(Tensor[] output_tensors, Tensor[][] input_tensors, " + _GROUP + _REDUCE + _DONE % "Tensor[]", None),
+    ("_reduce_scatter_base_(Tensor output_tensor, Tensor input_tensor, " + _GROUP + _REDUCE + _DONE % "Tensor", None),
+    ("alltoall_(Tensor[] output_tensors, Tensor[] input_tensors, " + _GROUP + _DONE % "Tensor[]", None),
+    ("alltoall_base_(Tensor output, Tensor input, " + _GROUP + "int[] output_split_sizes, int[] input_split_sizes, " + _LATER, None),
 )
 _PRIMS = (
     ("convert_element_type(Tensor a, ScalarType dtype) -> Tensor", lambda a, dtype: a.to(dtype, copy=True)),

@@ -3,6 +3,7 @@ import rushlight as torch
 import rushlight.distributed as dist
 
 from ._absent import absent
+from .distributed_c10d import _functional
 
 globals().update(absent("AsyncCollectiveTensor", "permute_tensor all_to_all_single_autograd", "_functional_collectives."))
 
@@ -31,6 +32,7 @@ def wait_tensor(tensor):
     return tensor
 
 
+@_functional()
 def all_reduce(self, reduceOp, group, tag=""):
     out = self.clone(memory_format=torch.contiguous_format)
     dist.all_reduce(out, _op(reduceOp), _group(group))
@@ -41,12 +43,14 @@ def all_reduce_coalesced(self, reduceOp, group, tag=""):
     return [all_reduce(t, reduceOp, group, tag) for t in self]
 
 
+@_functional()
 def broadcast(self, src, group, tag=""):
     out = self.clone(memory_format=torch.contiguous_format)
     dist.broadcast(out, src, _group(group))
     return out
 
 
+@_functional()
 def all_gather_tensor(self, gather_dim, group, tag=""):
     group = _group(group)
     parts = [torch.empty_like(self, memory_format=torch.contiguous_format) for _ in range(dist.get_world_size(group))]
@@ -54,6 +58,7 @@ def all_gather_tensor(self, gather_dim, group, tag=""):
     return torch.cat(parts, gather_dim)
 
 
+@_functional()
 def reduce_scatter_tensor(self, reduceOp, scatter_dim, group, tag=""):
     group = _group(group)
     n = dist.get_world_size(group)
@@ -65,6 +70,7 @@ def reduce_scatter_tensor(self, reduceOp, scatter_dim, group, tag=""):
     return out
 
 
+@_functional()
 def all_to_all_single(self, output_split_sizes, input_split_sizes, group, tag=""):
     rows = sum(output_split_sizes) if output_split_sizes else self.size(0)
     out = self.new_empty((rows, *self.shape[1:]))

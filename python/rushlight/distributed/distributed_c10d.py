@@ -8,6 +8,7 @@ import hashlib
 import io
 import os
 import pickle
+import threading
 import warnings
 
 import rushlight as torch
@@ -371,9 +372,25 @@ def _rank_not_in_group(group):
     return group is not None and group == GroupMember.NON_GROUP_MEMBER
 
 
+_watchers = []  # functions of (name, functional) that are told of each call of a collective: see tensor.debug
+_form = threading.local()
+
+
+@contextlib.contextmanager
+def _functional():
+    """Calls inside belong to functions that return new tensors."""
+    before, _form.functional = getattr(_form, "functional", False), True
+    try:
+        yield
+    finally:
+        _form.functional = before
+
+
 def _outside(group, name):
-    """Is this process no member? Then a call does nothing but say so."""
+    """Is this process no member? Then a call does nothing but say so. Those of members are told to who watches."""
     if not _rank_not_in_group(group):
+        for watcher in _watchers:
+            watcher(name, getattr(_form, "functional", False))
         return False
     warnings.warn(f"Running {name} on global rank {get_rank()} which does not belong to the given group.", stacklevel=3)
     return True

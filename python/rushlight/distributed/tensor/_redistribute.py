@@ -6,6 +6,7 @@ within the earlier: pieces are put together from the last mesh dimension to the 
 import rushlight as torch
 import rushlight.distributed as dist
 
+from ..distributed_c10d import _functional
 from ._utils import compute_local_shape_and_global_offset, piece
 from .placement_types import Replicate
 
@@ -59,6 +60,7 @@ def _touched(mesh, old, new):
     return sorted(set(changed) | {i for i in range(mesh.ndim) if old[i].is_shard() and i > cuts.get(old[i].dim, mesh.ndim)})
 
 
+@_functional()
 def redistributed(local, shape, mesh, old, new):
     """The piece of this process as `new` says, of one as `old` says; `shape` is that of the whole."""
     touched = _touched(mesh, old, new)
