@@ -1,5 +1,6 @@
 """torch.onnx.export: what the models say, read from their bytes; tests/onnx_exchange.py has onnxruntime run them."""
 import io
+import sys
 
 import pytest
 import rushlight as torch
@@ -160,3 +161,31 @@ def test_what_is_given_twice_stays_apart_in_the_older_exporter():
     torch.onnx.export(_Three(), (x, x, x), out, input_names=["a", "b", "c"], dynamo=False)
     inputs = [name for node in graph_of(out.getvalue())[1] for name in fields(node).get(1, [])]
     assert [name.decode() for name in inputs if name in (b"a", b"b", b"c")] == ["a", "b", "c"]
+
+
+def test_models_are_run_and_verified_without_a_runtime(monkeypatch):
+    from rushlight.onnx.testing import assert_onnx_program
+    from rushlight.onnx.verification import VerificationInfo, verify_onnx_program
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    torch.manual_seed(0)
+    net, x = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.LayerNorm(8), torch.nn.Linear(8, 3)).eval(), torch.randn(5, 4)
+    program = torch.onnx.export(net, (torch.randn(5, 4),), output_names=["y"], verify=True)
+    assert torch.allclose(program(x)[0], net(x), atol=1e-6)
+    info, = verify_onnx_program(program, (x,))
+    assert info.name == "y" and info.max_abs_diff < 1e-6 and info.abs_diff_hist[0].sum() == 15 and info.expected_dtype == info.actual_dtype == torch.float32
+    assert_onnx_program(program)
+    with torch.no_grad():
+        program.exported_program.state_dict["0.weight"][0] += 1  # the program is not the model any more
+    with pytest.raises(AssertionError, match="y: Tensor-likes are not close"):
+        assert_onnx_program(program, args=(x,))
+    with pytest.raises(NotImplementedError, match="compare_intermediates"):
+        verify_onnx_program(program, compare_intermediates=True)
+    # what PyTorch says of these tensors
+    info = VerificationInfo.from_tensors("n", torch.tensor([1., 2., 0., 4.]), torch.tensor([1., 2.1, 1e-7, 4.])).asdict()
+    assert (info["max_abs_diff"], info["max_rel_diff"], info["expected_dtype"]) == (0.09999990463256836, 1.0, "torch.float32")
+    assert info["abs_diff_hist"][0] == [3, 0, 0, 0, 0, 1, 0, 0, 0] and info["rel_diff_hist"][0] == [2, 0, 0, 0, 0, 1, 0, 1, 0] and info["abs_diff_hist"][1][-1] == 1e6
+    info = VerificationInfo.from_tensors("n", torch.tensor([True, False]), torch.tensor([True, True]))
+    assert (info.max_abs_diff, info.max_rel_diff, info.rel_diff_hist[0].sum()) == (1.0, 1e7, 1)
+    info = VerificationInfo.from_tensors("n", torch.tensor([1, 2]), torch.tensor([1, 3]))
+    assert (info.max_abs_diff, info.max_rel_diff, type(info.max_abs_diff)) == (1, 0.5, int)
+    assert VerificationInfo.from_tensors("n", torch.ones(0), torch.ones(0)).max_abs_diff == float("inf")

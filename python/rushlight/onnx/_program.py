@@ -8,6 +8,36 @@ import rushlight as torch
 from rushlight.utils import _pytree as pytree
 
 
+class _Value:
+    def __init__(self, name):
+        self.name = name
+
+
+class _Session:
+    """What onnxruntime's sessions do, by this library's reader of such files."""
+
+    def __init__(self, model):
+        handle, path = tempfile.mkstemp(suffix=".onnx")
+        try:
+            with os.fdopen(handle, "wb") as f:
+                f.write(model)
+            self._model, self._inputs, self._outputs = torch._C._onnx_load(path)
+        finally:
+            os.unlink(path)
+
+    def get_inputs(self):
+        return [_Value(name) for name in self._inputs]
+
+    def get_outputs(self):
+        return [_Value(name) for name in self._outputs]
+
+    def run(self, output_names, input_feed):
+        """The results of those names (None: all), as arrays."""
+        with torch.no_grad():
+            found = dict(zip(self._outputs, torch._C._onnx_run(self._model, [torch.from_numpy(input_feed[name]) for name in self._inputs])))
+        return [found[name].numpy() for name in output_names or self._outputs]
+
+
 class ONNXProgram:
     """What torch.onnx.export returns: the model's bytes, and the program that they were made from."""
 
@@ -44,15 +74,16 @@ class ONNXProgram:
         return [x.detach().cpu().numpy() for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
 
     def initialize_inference_session(self, initializer=None):
-        """Makes the onnxruntime session that __call__ uses."""
+        """Makes the session that __call__ uses: onnxruntime's; without that package this library's own."""
         if initializer is None:
-            import onnxruntime
-            self._session = onnxruntime.InferenceSession(self._bytes)
-        else:
-            self._session = initializer(self._bytes)
+            try:
+                from onnxruntime import InferenceSession as initializer
+            except ImportError:
+                initializer = _Session
+        self._session = initializer(self._bytes)
 
     def __call__(self, *args, **kwargs):
-        """What onnxruntime makes of the model."""
+        """What onnxruntime (or, without it, this library) makes of the model."""
         if self._session is None:
             self.initialize_inference_session()
         given = zip(self._session.get_inputs(), self._inputs(args, kwargs))
