@@ -18,7 +18,6 @@ _TABLE = {
     }),
     "oneDNN's layouts": ("tensors in oneDNN's own layouts are not supported: operations choose them inside of a call", {
         "torch": "mkldnn_adaptive_avg_pool2d mkldnn_convolution mkldnn_linear_backward_weights mkldnn_max_pool2d mkldnn_max_pool3d",
-        "Tensor": "to_mkldnn",
     }),
     "vendors' kernels": ("one vendor's kernel by its own name is not supported: the ordinary operation of torch or torch.nn.functional is", {
         "torch": "cudnn_affine_grid_generator cudnn_batch_norm cudnn_convolution cudnn_convolution_add_relu cudnn_convolution_relu "

@@ -347,6 +347,16 @@ class Tensor(_C.TensorBase):
             return _C._handle_torch_function(Tensor.module_load, (self, other), self, other, assign=assign)
         return (other if assign else self.copy_(other)).detach()
 
+    @_handled
+    def to_mkldnn(self, dtype=None):
+        """A copy for what would take oneDNN's layouts. Operations choose these inside of a call here, and the copy is an ordinary tensor."""
+        torch = _torch()
+        if self.dtype not in (torch.float32, torch.bfloat16, torch.float16, torch.uint8, torch.int8):
+            raise RuntimeError("dense_to_mkldnn expects float, bfloat16, half, uint8, int8 tensor input")
+        if self.device.type != "cpu":
+            raise RuntimeError("to_mkldnn expects a tensor on the CPU, not on %s" % self.device)
+        return self.to(dtype or self.dtype, copy=True, memory_format=torch.contiguous_format)
+
     def to_sparse_coo(self):
         return self.to_sparse()
 

@@ -553,3 +553,30 @@ def test_a_device_is_followed_by_a_dtype():
         with pytest.raises(TypeError, match=r"got \(str, bool\)"):
             x.to("cpu", True)
         assert x.to("cpu", None, True) is x
+
+
+def test_to_mkldnn():
+    """Ordinary tensors and modules, that give the same numbers; errors are PyTorch's."""
+    from rushlight.utils.mkldnn import to_mkldnn
+    torch.manual_seed(0)
+    x = torch.randn(2, 3, 8, 8, requires_grad=True)
+    y = x.to_mkldnn()
+    assert not y.is_mkldnn and y.data_ptr() != x.data_ptr() and torch.equal(y.to_dense(), x) and x.to_mkldnn(torch.bfloat16).dtype == torch.bfloat16
+    y.to_dense().sum().backward()
+    assert torch.equal(x.grad, torch.ones_like(x)) and x[:, :, ::2].to_mkldnn().stride() == (96, 32, 8, 1)
+    with pytest.raises(RuntimeError, match="dense_to_mkldnn expects float, bfloat16, half, uint8, int8 tensor input"):
+        x.double().to_mkldnn()
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.PReLU(), nn.Flatten(), nn.Linear(144, 5)).eval()
+    want = net(x)
+    made = to_mkldnn(net)
+    assert made is net and [type(m).__name__ for m in made] == ["MkldnnConv2d", "MkldnnBatchNorm", "MkldnnPrelu", "Flatten", "MkldnnLinear"]
+    assert torch.allclose(made(x.to_mkldnn()).to_dense(), want, atol=1e-5) and not list(made.parameters())
+    assert to_mkldnn(nn.Linear(2, 2), torch.bfloat16)(torch.ones(1, 2)).dtype == torch.float32
+    for module, what in ((nn.BatchNorm2d(4), "eval mode batchnorm"), (nn.BatchNorm2d(4, affine=False).eval(), "affine=True"),
+                         (nn.BatchNorm2d(4, track_running_stats=False).eval(), "track_running_stats=True")):
+        with pytest.raises(AssertionError, match="Only support %s for mkldnn path now" % what):
+            to_mkldnn(module)
+    with pytest.raises(AssertionError, match="MKLDNN only support float, bfloat16, and half path now"):
+        to_mkldnn(nn.Linear(2, 2), torch.float64)
+    with pytest.raises(NotImplementedError, match="padding_mode"):
+        to_mkldnn(nn.Conv2d(1, 1, 3, padding=1, padding_mode="reflect"))
