@@ -27,7 +27,6 @@ TABLE = {
     "accelerator.memory": "accelerator: empty_cache get_memory_info max_memory_allocated max_memory_reserved memory_allocated memory_reserved memory_stats "
                           "reset_accumulated_memory_stats reset_peak_memory_stats",
     "ao.nn.quantizable.": "? _absent.of_module",
-    "ao.nn.quantized.functional": "",
     "ao.nn.quantized.reference.": "",
     "autograd.profiler_legacy": "autograd.profiler: profile",
     "backends.coreml.": "",
@@ -47,6 +46,7 @@ TABLE = {
     "jit._trace": "jit: ScriptFunction TopLevelTracedModule TracedModule TracerWarning TracingCheckError is_tracing script_if_tracing trace trace_module "
                   "_get_trace_graph _script_if_tracing",
     "mps.event": "mps: Event",
+    "nn.quantized.functional": "ao.nn.quantized.functional: *",
     "onnx.utils": "onnx: export is_in_onnx_export",
     "signal.windows.windows": "signal.windows: *",
     "testing._internal.inductor_utils": "= HAS_CPU=False HAS_CUDA=False HAS_GPU=False HAS_XPU=False HAS_TRITON=False HAS_MPS=False "

@@ -94,3 +94,41 @@ def test_sums_on_a_grid_refuse_what_does_not_fit():
     q, p = torch.quantize_per_tensor(x.float(), 1.0, 0, torch.quint8), torch.ops.quantized.conv2d_prepack(torch.quantize_per_tensor(w.float(), 1.0, 0, torch.qint8), None, [1, 1], [0, 0], [1, 1], 1)
     with pytest.raises(RuntimeError, match="zero_point 256 is above upper bound"):
         torch.ops.quantized.conv2d(q, p, 1.0, 256)
+
+
+def test_functions_with_quantized_weights():
+    """torch.ao.nn.quantized.functional: (shape, scale, zero point, sum of the whole numbers) that PyTorch gives, and its errors."""
+    import rushlight.ao.nn.quantized.functional as functional
+    from rushlight.nn.quantized.functional import conv2d
+    quantized = torch.quantize_per_tensor
+    torch.manual_seed(0)
+    x, x3, x1 = (quantized(torch.randn(size), 0.05, 100, torch.quint8) for size in ((2, 3, 8, 8), (1, 3, 4, 4, 4), (2, 3, 8)))
+    v = quantized(torch.randn(2, 6), 0.05, 100, torch.quint8)
+    w2, w1, w3, w = (quantized(torch.randn(size), 0.02, 0, torch.qint8) for size in ((4, 3, 3, 3), (4, 3, 3), (4, 3, 2, 2, 2), (5, 6)))
+    b = torch.randn(4)
+    for y, want in (
+        (functional.avg_pool2d(x, 2), ((2, 3, 4, 4), 0.05, 100, 9679)), (functional.avg_pool3d(x3, 2), ((1, 3, 2, 2, 2), 0.05, 100, 2453)),
+        (functional.adaptive_avg_pool2d(x, (2, 2)), ((2, 3, 2, 2), 0.05, 100, 2419)), (functional.adaptive_avg_pool3d(x3, 2), ((1, 3, 2, 2, 2), 0.05, 100, 2453)),
+        (functional.conv1d(x1, w1, b, scale=0.3, zero_point=50), ((2, 4, 6), 0.3, 50, 2533)),
+        (conv2d(x, w2, b, stride=2, padding=1, scale=0.3, zero_point=50), ((2, 4, 4, 4), 0.3, 50, 6681)), (conv2d(x, w2, None), ((2, 4, 6, 6), 1.0, 0, 575)),
+        (conv2d(x, w2, b, padding=(1, 1), dilation=(2, 2), scale=0.2), ((2, 4, 6, 6), 0.2, 0, 4046)),
+        (functional.conv3d(x3, w3, b, scale=0.3, zero_point=50), ((1, 4, 3, 3, 3), 0.3, 50, 5935)),
+        (functional.interpolate(x, size=(4, 4), mode="bilinear"), ((2, 3, 4, 4), 0.05, 100, 9679)), (functional.upsample_bilinear(x, scale_factor=2), ((2, 3, 16, 16), 0.05, 100, 155138)),
+        (functional.linear(v, w), ((2, 5), 0.05, 100, 830)), (functional.max_pool1d(x1, 2), ((2, 3, 4), 0.05, 100, 2742)), (functional.max_pool2d(x, 2), ((2, 3, 4, 4), 0.05, 100, 11619)),
+        (functional.celu(x, 0.07, 20, 1.2), (x.shape, 0.07, 20, 8575)), (functional.leaky_relu(x, 0.2), (x.shape, 0.05, 100, 40933)),
+        (functional.leaky_relu(x, 0.2, scale=0.07, zero_point=30), (x.shape, 0.07, 30, 13328)), (functional.hardtanh(x), (x.shape, 0.05, 100, 38611)),
+        (functional.threshold(x, 0.12, 0.2), (x.shape, 0.05, 100, 42281)), (functional.clamp(x, -0.5, 0.6), (x.shape, 0.05, 100, 38753)),
+        (functional.upsample_nearest(x, size=(4, 4)), ((2, 3, 4, 4), 0.05, 100, 9729)), (functional.hardsigmoid(x), (x.shape, 1 / 256, 0, 49778)),
+    ):
+        assert (tuple(y.shape), round(y.q_scale(), 8), y.q_zero_point(), int(y.int_repr().long().sum())) == (tuple(want[0]), *want[1:])
+    for error, message, wrong in (
+        (NotImplementedError, "Only zero-padding is supported!", lambda: conv2d(x, w2, b, padding_mode="reflect")),
+        (NotImplementedError, "Only torch.quint8 is supported for activation tensor!", lambda: conv2d(torch.ones(2, 3, 8, 8), w2, b)),
+        (NotImplementedError, "Only torch.qint8 is supported for weight tensor!", lambda: conv2d(x, x, b)),
+        (ValueError, r"Input shape must be `\(N, C, L\)`!", lambda: functional.conv1d(x, w1, b)),
+        (NotImplementedError, "return_indices is not yet implemented!", lambda: functional.max_pool2d(x, 2, return_indices=True)),
+        (AssertionError, "Cannot rescale with `inplace`", lambda: functional.leaky_relu(x, 0.2, True, scale=0.1, zero_point=3)),
+        (ValueError, "Input to 'quantized.elu' must be quantized!", lambda: functional.elu(torch.ones(2), 0.1, 3)),
+    ):
+        with pytest.raises(error, match=message):
+            wrong()
