@@ -109,6 +109,50 @@ def test_in_the_background(tmp_path):
         dcp.async_save({"b": Fails()}, checkpoint_id=tmp_path).result()
 
 
+def test_stagers_take_the_copies(tmp_path):
+    from concurrent.futures import Future
+    from rushlight.distributed.checkpoint.staging import AsyncStager, BlockingAsyncStager, DefaultStager, StagingOptions
+    with pytest.raises(AssertionError, match="Non-blocking copy requires that the current accelerator is available."):
+        DefaultStager()
+    state = {"a": torch.ones(3), "n": {"b": [torch.zeros(2), 5]}, "t": (torch.ones(1),), "s": "x"}
+    stager = DefaultStager(StagingOptions(False, False, False, False))
+    copy = stager.stage(state)
+    state["a"].add_(1)
+    assert str(copy) == "{'a': tensor([1., 1., 1.]), 'n': {'b': [tensor([0., 0.]), 5]}, 't': (tensor([1.]),), 's': 'x'}"
+    assert stager.stage(state)["a"] is copy["a"] and copy["a"].tolist() == [2, 2, 2]  # the memory is used again
+    assert DefaultStager(StagingOptions(False, True, False, False)).stage(state)["a"].is_shared()
+    first, second = BlockingAsyncStager().stage(state), BlockingAsyncStager(cache_staged_state_dict=True).stage(state)
+    assert first["a"] is not state["a"] and torch.equal(first["a"], second["a"])
+    stager = DefaultStager(StagingOptions(False, False, True, False))
+    response = dcp.async_save(state, checkpoint_id=tmp_path, async_stager=stager)
+    assert response.staging_completion.result() is None
+    state["a"].zero_()
+    response.upload_completion.result()
+    stager.close()
+    dcp.load(state, checkpoint_id=tmp_path)
+    assert state["a"].tolist() == [2, 2, 2]
+    calls = []
+
+    class Own(AsyncStager):
+        def stage(self, state_dict):
+            calls.append("stage")
+            return {k: v.clone() for k, v in state_dict.items()}
+
+        def synchronize_staging(self):
+            calls.append("synchronize")
+    assert isinstance(dcp.async_save({"a": torch.ones(1)}, checkpoint_id=tmp_path, async_stager=Own()), Future) and calls == ["stage", "synchronize"]
+
+    class Fails:
+        def stage(self, state_dict):
+            failed = Future()
+            failed.set_exception(ValueError("no room"))
+            return failed
+    response = dcp.async_save({"a": torch.ones(1)}, checkpoint_id=tmp_path, async_stager=Fails())
+    for future in (response.staging_completion, response.upload_completion):
+        with pytest.raises(ValueError, match="no room"):
+            future.result()
+
+
 def test_ranks_save_together(tmp_path):
     """What both have is written once; an error of one is both's, and the checkpoint before stays."""
     program = """

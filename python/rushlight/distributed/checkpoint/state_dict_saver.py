@@ -11,6 +11,7 @@ import rushlight.distributed as dist
 from .api import Steps
 from .default_planner import DefaultSavePlanner
 from .filesystem import FileSystemWriter
+from .staging import AsyncStager, BlockingAsyncStager
 from .stateful import Stateful
 
 __all__ = ["save", "async_save", "save_state_dict", "AsyncCheckpointerType", "AsyncSaveResponse"]
@@ -87,15 +88,6 @@ def save_state_dict(state_dict, storage_writer, process_group=None, coordinator_
     return _save_state_dict(state_dict, storage_writer, process_group, no_dist, planner, coordinator_rank)
 
 
-def _staged(value):
-    """A copy, for what is saved must not change meanwhile."""
-    if isinstance(value, dict):
-        return type(value)((k, _staged(v)) for k, v in value.items()) if type(value) is not dict else {k: _staged(v) for k, v in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(_staged(v) for v in value)
-    return value.detach().clone() if isinstance(value, torch.Tensor) else value
-
-
 _groups = {}
 
 
@@ -112,14 +104,25 @@ _threads = None
 
 def async_save(state_dict, *, checkpoint_id=None, storage_writer=None, planner=None, process_group=None,
                async_checkpointer_type=AsyncCheckpointerType.THREAD, async_stager=None, no_dist=False, use_collectives=True):
-    """save() in the background, of a copy made at once; returns a Future of the Metadata. Saves follow each other in order."""
+    """save() in the background, of a copy made at once; returns a Future of the Metadata. Saves follow each other in order.
+
+    The copy is async_stager's, or the storage_writer's, where it can: where that is a Future, an AsyncSaveResponse of two comes back.
+    """
     global _threads
     single = alone(no_dist, "save")
     writer = storage_for(storage_writer, checkpoint_id, FileSystemWriter)
     states = _states(state_dict)
-    copied = async_stager.stage(states) if async_stager is not None else _staged(states)
+    stager = async_stager or (writer if isinstance(writer, AsyncStager) else BlockingAsyncStager())
+    copied = stager.stage(states)
     group = None if single else _group_of_saves(process_group)
     if _threads is None:
         _threads = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         atexit.register(_threads.shutdown)
-    return _threads.submit(_save_state_dict, copied, writer, group, single, planner)
+    if isinstance(copied, Future):
+        staged = Future()
+        copied.add_done_callback(lambda done: staged.set_exception(done.exception()) if done.exception() else staged.set_result(None))
+        return AsyncSaveResponse(staged, _threads.submit(lambda: _save_state_dict(copied.result(), writer, group, single, planner)))
+    saved = _threads.submit(_save_state_dict, copied, writer, group, single, planner)
+    if getattr(stager, "should_synchronize_after_execute", False):
+        stager.synchronize_staging()
+    return saved
