@@ -262,6 +262,9 @@ def _flops(name, shapes, values):
     return 0
 
 
+watchers = []  # functions of (name, whether it begins) that are told of ranges
+
+
 class record_function:
     """A named range of a profile; context manager and decorator. Costs next to nothing while no profile runs."""
 
@@ -273,9 +276,13 @@ class record_function:
     def __enter__(self):
         if _Recorder.active:
             self.begin, self.number = time.perf_counter_ns(), _C._profiler_range_push(self.name)
+        for watcher in watchers:
+            watcher(self.name, True)
         return self
 
     def __exit__(self, exc_type, exc_value, traceback):
+        for watcher in watchers:
+            watcher(self.name, False)
         if self.begin and self.run_callbacks_on_exit:
             self._end()
 

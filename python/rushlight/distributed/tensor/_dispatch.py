@@ -3,6 +3,7 @@ import itertools
 import math
 
 import rushlight as torch
+from rushlight.utils._python_dispatch import _disable_current_modes
 
 from . import _rules
 from ._redistribute import cost, redistributed
@@ -85,7 +86,8 @@ def _plan(func, args, kwargs, tensors, mesh, results):
 def _wholes(func, args, kwargs, tensors):
     """What the results are as wholes: a list, and whether it is one tensor. (None, ...) where only the values tell."""
     try:
-        made = _with(func, args, kwargs, [_ghost(t) for t in tensors])
+        with _disable_current_modes():  # these are no operations of the program's
+            made = _with(func, args, kwargs, [_ghost(t) for t in tensors])
     except (RuntimeError, NotImplementedError):
         return None
     if isinstance(made, torch.Tensor):

@@ -60,12 +60,17 @@ def _touched(mesh, old, new):
     return sorted(set(changed) | {i for i in range(mesh.ndim) if old[i].is_shard() and i > cuts.get(old[i].dim, mesh.ndim)})
 
 
+watchers = []  # functions of (piece, placements before, after) that are told of what travels
+
+
 @_functional()
 def redistributed(local, shape, mesh, old, new):
     """The piece of this process as `new` says, of one as `old` says; `shape` is that of the whole."""
     touched = _touched(mesh, old, new)
     if not touched:
         return local
+    for watcher in watchers:
+        watcher(local, old, new)
     if len(touched) == 1 and old[touched[0]].is_partial() and new[touched[0]].is_shard():
         i = touched[0]
         if not any(p.is_shard(new[i].dim) for p in old[i + 1:]):

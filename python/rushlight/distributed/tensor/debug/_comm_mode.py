@@ -128,8 +128,6 @@ class CommDebugMode:
     def _operation(self, func, args, kwargs):
         tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
         spread = [t for t in tensors if isinstance(t, DTensor)]
-        if not spread and (any(t.is_meta for t in tensors) or torch.device("meta") == kwargs.get("device")):
-            return  # how large the results of a DTensor's operation are
         tracker = self.advanced_module_tracker
         self.comm_module_operation_counts.setdefault(tracker.innermost, []).append({
             "name": str(func), "input_shape": [t.shape for t in spread], "input_sharding": [t.placements for t in spread],
