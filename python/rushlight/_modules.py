@@ -28,12 +28,25 @@ TABLE = {
                           "reset_accumulated_memory_stats reset_peak_memory_stats",
     "ao.nn.quantizable.": "? _absent.of_module",
     "ao.nn.quantized.reference.": "",
+    "ao.pruning.scheduler.": "",
+    "ao.pruning.scheduler.base_scheduler": "ao.pruning: BaseScheduler",
+    "ao.pruning.scheduler.cubic_scheduler": "ao.pruning: CubicSL",
+    "ao.pruning.scheduler.lambda_scheduler": "ao.pruning: LambdaSL",
+    "ao.pruning.sparsifier.": "",
+    "ao.pruning.sparsifier.base_sparsifier": "ao.pruning: BaseSparsifier",
+    "ao.pruning.sparsifier.nearly_diagonal_sparsifier": "ao.pruning: NearlyDiagonalSparsifier",
+    "ao.pruning.sparsifier.utils": "ao.pruning: FakeSparsity fqn_to_module get_arg_info_from_tensor_fqn module_to_fqn",
+    "ao.pruning.sparsifier.weight_norm_sparsifier": "ao.pruning: WeightNormSparsifier",
     "autograd.profiler_legacy": "autograd.profiler: profile",
     "backends.coreml.": "",
     "backends.cudnn.rnn": "",
     "backends.xeon.": "",
     "backends.xnnpack.": "= enabled=False",
-    "compiler.config": "= job_id=None cache_key_tag='' dynamic_sources='' unbacked_sources='' force_disable_caches=False",
+    "compiler.config": "= job_id=None cache_key_tag='' dynamic_sources='' unbacked_sources='' force_disable_caches=False "
+                       "dynamic_shapes=True assume_static_by_default=True automatic_dynamic_shapes=True recompile_limit=8 accumulated_recompile_limit=256 verbose=False "
+                       "capture_scalar_outputs=False capture_dynamic_output_shape_ops=False log_file_name=None fail_on_recompile_limit_hit=False "
+                       "allow_unspec_int_on_nn_module=False skip_tensor_guards_with_matching_dict_tags=True enable_cpp_symbolic_shape_guards=False wrap_top_frame=False "
+                       "reorderable_logging_functions=set()",
     "cuda.gds": "",
     "cuda.random": "cuda: " + _GPU_RANDOM,
     "cuda.sparse": "",
@@ -48,7 +61,9 @@ TABLE = {
     "mps.event": "mps: Event",
     "nn.quantized.functional": "ao.nn.quantized.functional: *",
     "onnx.utils": "onnx: export is_in_onnx_export",
+    "nn.modules.linear_cross_entropy": "nn: LinearCrossEntropyLoss",
     "signal.windows.windows": "signal.windows: *",
+    "sparse.semi_structured": "sparse: SparseSemiStructuredTensor SparseSemiStructuredTensorCUSPARSELT SparseSemiStructuredTensorCUTLASS to_sparse_semi_structured",
     "testing._internal.inductor_utils": "= HAS_CPU=False HAS_CUDA=False HAS_GPU=False HAS_XPU=False HAS_TRITON=False HAS_MPS=False "
                                         "HAS_CUDA_AND_TRITON=False HAS_GPU_AND_TRITON=False HAS_MULTIGPU=False GPU_TYPE='cuda'; "
                                         "! there is no code generator: clone_preserve_strides_offset",
