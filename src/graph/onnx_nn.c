@@ -410,5 +410,45 @@ static rush_op op_RNN = {.schema = "onnx::RNN(Tensor X, Tensor W, Tensor R, Tens
                                    "int hidden_size=0, float? clip=None, float[]? activation_alpha=None, int layout=0, float[]? activation_beta=None) -> (Tensor, Tensor)",
                          .doc = "rnn_tanh() or rnn_relu() of one layer.", .run = RNN_run, .flags = RUSH_HIDDEN};
 
-RUSH_FAMILY(onnx_nn, &op_Gemm, &op_Einsum, &op_Conv, &op_ConvTranspose, &op_MaxPool, &op_AveragePool, &op_GlobalAveragePool, &op_GlobalMaxPool, &op_BatchNormalization,
+/* Corners of boxes in any order, or centres with sizes, as corners in order. */
+static rush_tensor *corners(rush_tensor *boxes, bool centred)
+{
+    rush_tensor *a = T("narrow", V(boxes), V(-1), V(0), V(2)), *b = T("narrow", V(boxes), V(-1), V(2), V(2));
+    rush_tensor *both[] = {centred ? sub(a, div_(b, 2)) : T("minimum", V(a), V(b)), centred ? add(a, div_(b, 2)) : T("maximum", V(a), V(b))};
+    return T("cat", rush_v_tensors(both, 2), V(-1));
+}
+
+/* Of one class: rows of its batch, its number and a box. */
+static rush_tensor *without_overlaps(rush_tensor *boxes, rush_tensor *scores, int64_t batch, int64_t class, double most, double overlap, rush_value least)
+{
+    rush_tensor *some = HAS(least) ? T("reshape", V(T("nonzero", V(T("gt.Tensor", V(scores), least)))), INTS(-1)) : NULL;
+    if (some) boxes = T("index_select", V(boxes), V(0), V(some)), scores = T("index_select", V(scores), V(0), V(some));
+    rush_tensor *kept = T("torchvision::nms", V(boxes), V(scores), V(overlap));
+    if (kept) kept = T("narrow", V(kept), V(0), V(0), V(most < (double)kept->size[0] ? (int64_t)most : kept->size[0]));
+    if (some) kept = T("index_select", V(some), V(0), V(kept));
+    rush_tensor *row[] = {T("full_like", V(kept), V(batch)), T("full_like", V(kept), V(class)), kept};
+    return T("stack", rush_v_tensors(row, 3), V(1));
+}
+
+RULE(NonMaxSuppression)
+{
+    rush_tensor *scores = in[1].t, *boxes = corners(in[0].t, I_(in[5]));
+    RUSH_CHECK(boxes && boxes->ndim == 3 && scores->ndim == 3, RUSH_VALUE_ERROR, "boxes and scores have three dimensions");
+    int64_t batches = scores->size[0], classes = scores->size[1];
+    double most = HAS(in[2]) ? rush_number_of(in[2].t) : 0, overlap = HAS(in[3]) ? rush_number_of(in[3].t) : 0; /* most: files say "all" by 2^63 - 1 */
+    if (rush_failed()) return -1;
+    rush_tensor **rows = rush_scope_alloc((size_t)(batches * classes + 1) * sizeof *rows);
+    if (!rows) return -1;
+    rows[0] = T("empty.memory_format", INTS(0, 3), rush_v_dtype(RUSH_I64), ON(scores));
+    for (int64_t b = 0, n = 1; b < batches; ++b)
+        for (int64_t c = 0; c < classes; ++c, ++n) {
+            rush_tensor *of_batch = T("select.int", V(scores), V(0), V(b));
+            rows[n] = without_overlaps(T("select.int", V(boxes), V(0), V(b)), T("select.int", V(of_batch), V(0), V(c)), b, c, most, overlap, in[4]);
+            if (!rows[n]) return -1;
+        }
+    return rush_result(out, T("cat", rush_v_tensors(rows, (size_t)(batches * classes + 1)), V(0)));
+}
+RECORD(NonMaxSuppression, "Tensor boxes, Tensor scores, Tensor? max_output_boxes_per_class=None, Tensor? iou_threshold=None, Tensor? score_threshold=None, *, int center_point_box=0", "For each batch and class the boxes that no better one overlaps.");
+
+RUSH_FAMILY(onnx_nn, &op_NonMaxSuppression, &op_Gemm, &op_Einsum, &op_Conv, &op_ConvTranspose, &op_MaxPool, &op_AveragePool, &op_GlobalAveragePool, &op_GlobalMaxPool, &op_BatchNormalization,
             &op_InstanceNormalization, &op_LayerNormalization, &op_RMSNormalization, &op_GroupNormalization, &op_LpNormalization, &op_LRN, &op_Resize, &op_GridSample, &op_LSTM, &op_GRU, &op_RNN)

@@ -386,6 +386,18 @@ RULE(recurrent)
     GIVE(x);
 }
 
+/* ---- boxes ---- */
+
+RULE(nms)
+{
+    double overlap;
+    if (!rush_onnx_float(IN(2), &overlap)) return 1;
+    const char *boxes = PUT("Unsqueeze", NULL, rush_onnx_tensor_of(w, IN(0), RUSH_F32), rush_onnx_list(w, 1, (int64_t[]){0}));
+    const char *scores = PUT("Unsqueeze", NULL, rush_onnx_tensor_of(w, IN(1), RUSH_F32), rush_onnx_list(w, 2, (int64_t[]){0, 1}));
+    const char *found = PUT("NonMaxSuppression", NULL, boxes, scores, rush_onnx_number(w, rush_v_int(INT64_MAX), RUSH_I64), number(w, overlap, RUSH_F32));
+    GIVE(PUT("Gather", rush_onnx_i(NULL, "axis", 1), found, rush_onnx_number(w, rush_v_int(2), RUSH_I64))); /* rows: batch, class, box */
+}
+
 const rush_onnx_row rush_onnx_nn[] = {
     {"matmul", matmul, NULL}, {"mm", matmul, NULL}, {"bmm", matmul, NULL}, {"linear", linear, NULL}, {"addmm", addmm, NULL}, {"baddbmm", addmm, NULL}, {"einsum", einsum, NULL}, {"outer", outer, NULL}, {"dot", matmul, NULL}, {"mv", matmul, NULL}, {"conv1d", convolved, NULL},
     {"conv2d", convolved, NULL}, {"conv3d", convolved, NULL}, {"convolution", convolved, NULL}, {"_convolution", convolved, NULL}, {"conv_transpose1d", convolved, NULL}, {"conv_transpose2d", convolved, NULL},
@@ -399,4 +411,4 @@ const rush_onnx_row rush_onnx_nn[] = {
     {"group_norm", group_norm, NULL}, {"native_group_norm", group_norm, NULL}, {"instance_norm", instance_norm, NULL}, {"rms_norm", rms_norm, NULL}, {"_fused_rms_norm", rms_norm, NULL}, {"dropout", dropout, NULL},
     {"dropout_", dropout, NULL}, {"feature_dropout", dropout, NULL}, {"alpha_dropout", dropout, NULL}, {"native_dropout", dropout, NULL}, {"scaled_dot_product_attention", attention, NULL},
     {"_scaled_dot_product_flash_attention_for_cpu", attention, NULL}, {"_scaled_dot_product_attention_math", attention, NULL}, {"lstm", recurrent, NULL}, {"gru", recurrent, NULL}, {"rnn_tanh", recurrent, NULL},
-    {"rnn_relu", recurrent, NULL}, {NULL}};
+    {"rnn_relu", recurrent, NULL}, {"torchvision::nms", nms, NULL}, {NULL}};

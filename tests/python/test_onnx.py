@@ -189,3 +189,26 @@ def test_models_are_run_and_verified_without_a_runtime(monkeypatch):
     info = VerificationInfo.from_tensors("n", torch.tensor([1, 2]), torch.tensor([1, 3]))
     assert (info.max_abs_diff, info.max_rel_diff, type(info.max_abs_diff)) == (1, 0.5, int)
     assert VerificationInfo.from_tensors("n", torch.ones(0), torch.ones(0)).max_abs_diff == float("inf")
+
+
+def test_boxes_without_those_that_better_ones_overlap(monkeypatch):
+    class Kept(nn.Module):
+        def forward(self, boxes, scores):
+            return torch.ops.torchvision.nms(boxes, scores, 0.5)
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    torch.manual_seed(0)
+    boxes = torch.rand(30, 4)
+    boxes[:, 2:] += boxes[:, :2]
+    scores = torch.rand(30)
+    program = torch.onnx.export(Kept(), (boxes, scores))
+    found, want = program(boxes, scores)[0], Kept()(boxes, scores)
+    assert 3 < len(want) < 30 and torch.equal(found, want)
+    # the example of ONNX's page of NonMaxSuppression, with a second class
+    boxes = torch.tensor([[[0., 0, 1, 1], [0, 0.1, 1, 1.1], [0, -0.1, 1, 0.9], [0, 10, 1, 11], [0, 10.1, 1, 11.1], [0, 100, 1, 101]]])
+    scores, run = torch.tensor([[[0.9, 0.75, 0.6, 0.95, 0.5, 0.3], [0.1, 0.2, 0.9, 0.3, 0.4, 0.5]]]), torch.ops.onnx.NonMaxSuppression
+    want = [[0, 0, 3], [0, 0, 0], [0, 0, 5], [0, 1, 2], [0, 1, 5], [0, 1, 4]]
+    assert run(boxes, scores, torch.tensor([3]), torch.tensor([0.5])).tolist() == want == run(boxes[..., [2, 3, 0, 1]], scores, torch.tensor([3]), torch.tensor([0.5])).tolist()
+    centred = torch.cat([(boxes[..., :2] + boxes[..., 2:]) / 2, boxes[..., 2:] - boxes[..., :2]], -1)
+    assert run(centred, scores, torch.tensor([3]), torch.tensor([0.5]), center_point_box=1).tolist() == want
+    assert run(boxes, scores, torch.tensor([2]), torch.tensor([0.5]), torch.tensor([0.4])).tolist() == [[0, 0, 3], [0, 0, 0], [0, 1, 2], [0, 1, 5]]
+    assert run(boxes, scores).shape == (0, 3)
