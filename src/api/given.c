@@ -5,7 +5,8 @@
 #include "tensor/backend.h"
 
 /* A kernel may write `to` while reading the inputs: no input shares memory with it but at exactly the same places (1).
- * 2 is an error; 3, where that is not known, goes by way of a result of its own. */
+ * 2 is an error; 3, where that is not known, goes by way of a result of its own, as does what a conjugate or negative view of
+ * the place would be read for after it is overwritten. */
 static int worst_overlap(const rush_op *op, const rush_value *in, const rush_tensor *to)
 {
     int worst = 0;
@@ -14,7 +15,9 @@ static int worst_overlap(const rush_op *op, const rush_value *in, const rush_ten
         const rush_value *v = &in[i];
         bool apart = i && op->flags & RUSH_APART, number = op->flags & RUSH_FILLS && v->kind == RUSH_V_TENSOR && !v->t->ndim;
         int how = v->kind == RUSH_V_TENSOR && (v->t != to || apart) && !v->t->layout && !number ? rush_overlap(to, v->t) : 0;
-        if (how == 2 || (how == 1 && apart)) return 2;
+        if (how == 1 && apart) how = 2;
+        if (how == 2 && v->t->flags & (RUSH_T_CONJ | RUSH_T_NEG)) how = 3;
+        if (how == 2) return 2;
         if (how > worst) worst = how;
     }
     return worst;

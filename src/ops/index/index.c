@@ -453,7 +453,7 @@ static int put_into(rush_tensor *self, rush_value list, rush_tensor *values, boo
 static int index_put_inplace_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *values = in[2].t;
-    bool overlap = !is_fill(in[1], values, I_(in[3])) && rush_overlap(SELF, values) % 3;
+    bool settled = is_fill(in[1], values, I_(in[3])) || values->flags & (RUSH_T_CONJ | RUSH_T_NEG), overlap = !settled && rush_overlap(SELF, values) % 3;
     for (uint32_t k = 0; k < in[1].n; ++k) overlap |= in[1].tensors[k] && !is_mask(in[1].tensors[k]) && rush_overlap(SELF, in[1].tensors[k]) % 3;
     rush_out_view(out, 0, SELF);
     if (put_check(SELF, in[1], values, I_(in[3]))) return -1;
