@@ -135,6 +135,22 @@ work(main, 3)
     assert out[0] == "1\nTrue\n1\nTrue\n"
 
 
+def test_workers_that_meet():
+    out = outputs(3, """
+def bring(names=None): return rpc.api._all_gather(rank * 10, names)
+rpc.init_rpc(f"w{rank}", rank=rank, world_size=3, rpc_backend_options=rpc.TensorPipeRpcBackendOptions(init_method=url))
+time.sleep(0.2 * rank)
+print(sorted(bring().items()), sorted(bring({"w2", "w1"}).items()) if rank else told(lambda: bring({"w1"}))[0], len(bring()))
+rpc.api._barrier({"w0", "w1", "w2"})
+with rpc.api._wait_all():
+    futures = [rpc.rpc_async((rank + 1) % 3, add, (i, 1), timeout=rpc.constants.UNSET_RPC_TIMEOUT) for i in range(5)]
+print([f.done() for f in futures], len(rpc._agent.agent().meetings))
+rpc.shutdown()
+""")
+    for i, text in enumerate(out):
+        assert text == f"[('w0', 0), ('w1', 10), ('w2', 20)] {[('w1', 10), ('w2', 20)] if i else 'ValueError'} 3\n{[True] * 5} 0\n"
+
+
 def test_a_result_that_comes_later():
     out = outputs(3, """
 waiting = torch.futures.Future()

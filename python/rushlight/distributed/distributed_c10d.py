@@ -434,6 +434,12 @@ def get_global_rank(group, group_rank):
     return group._ranks[group_rank]
 
 
+def _get_global_rank(group, rank):
+    warnings.warn("`torch.distributed.distributed_c10d._get_global_rank` is deprecated, please use `torch.distributed.distributed_c10d.get_global_rank` instead",
+                  FutureWarning, stacklevel=2)
+    return get_global_rank(group, rank)
+
+
 def get_process_group_ranks(group):
     """The group's members, by their numbers within all processes."""
     return list(_of(group)._ranks)
@@ -1056,17 +1062,17 @@ class _Pickler(pickle.Pickler):
     pass
 
 
-def _to_tensor(obj, device):
-    """(bytes as a tensor, their number as a tensor)"""
+def _object_to_tensor(obj, device, group):
+    """(bytes as a tensor, their number as a tensor); of whatever group, as in the next."""
     buffer = io.BytesIO()
     _Pickler(buffer).dump(obj)
     data = torch.frombuffer(bytearray(buffer.getvalue()), dtype=torch.uint8).to(device)
     return data, torch.tensor([data.numel()], dtype=torch.int64, device=device)
 
 
-def _from_tensor(data, size):
-    data = data.cpu()
-    return pickle.loads(ctypes.string_at(data.data_ptr(), int(size)))  # data is contiguous
+def _tensor_to_object(tensor, tensor_size, group):
+    data = tensor.cpu()
+    return pickle.loads(ctypes.string_at(data.data_ptr(), int(tensor_size)))  # data is contiguous
 
 
 def _padded(data, n):
@@ -1088,12 +1094,12 @@ def all_gather_object(object_list, obj, group=None):
 
 
 def _gather_objects(object_list, obj, group, device=None):
-    data, size = _to_tensor(obj, _object_device(group, device))
+    data, size = _object_to_tensor(obj, _object_device(group, device), group)
     sizes = _sizes(size, group)
     parts = [torch.empty(max(sizes), dtype=torch.uint8, device=data.device) for _ in sizes]
     all_gather(parts, _padded(data, max(sizes)), group)
     for i, (part, n) in enumerate(zip(parts, sizes)):
-        object_list[i] = _from_tensor(part, n)
+        object_list[i] = _tensor_to_object(part, n, group)
 
 
 def gather_object(obj, object_gather_list=None, dst=None, group=None, group_dst=None):
@@ -1105,12 +1111,12 @@ def gather_object(obj, object_gather_list=None, dst=None, group=None, group_dst=
         raise ValueError("Argument ``object_gather_list`` must be specified on destination rank.")
     if rank != root and object_gather_list:
         raise ValueError("Argument ``object_gather_list`` must NOT be specified on non-destination ranks.")
-    data, size = _to_tensor(obj, _object_device(group))
+    data, size = _object_to_tensor(obj, _object_device(group), group)
     sizes = _sizes(size, group)
     parts = [torch.empty(max(sizes), dtype=torch.uint8, device=data.device) for _ in sizes] if rank == root else None
     gather(_padded(data, max(sizes)), parts, group=group, group_dst=root)
     for i, part in enumerate(parts or ()):
-        object_gather_list[i] = _from_tensor(part, sizes[i])
+        object_gather_list[i] = _tensor_to_object(part, sizes[i], group)
 
 
 def broadcast_object_list(object_list, src=None, group=None, device=None, group_src=None):
@@ -1119,14 +1125,14 @@ def broadcast_object_list(object_list, src=None, group=None, device=None, group_
         return
     root = _root(group, src, group_src, "src")
     own, device = get_rank(group) == root, _object_device(group, device)
-    packed = [_to_tensor(o, device) for o in object_list] if own else []
+    packed = [_object_to_tensor(o, device, group) for o in object_list] if own else []
     sizes = torch.cat([n for _, n in packed]) if own else torch.empty(len(object_list), dtype=torch.int64, device=device)
     broadcast(sizes, group=group, group_src=root)
     data = torch.cat([d for d, _ in packed]) if own else torch.empty(int(sizes.sum()), dtype=torch.uint8, device=device)
     broadcast(data, group=group, group_src=root)
     if not own:
         for i, part in enumerate(data.split(sizes.tolist())):
-            object_list[i] = _from_tensor(part, part.numel())
+            object_list[i] = _tensor_to_object(part, part.numel(), group)
 
 
 def scatter_object_list(scatter_object_output_list, scatter_object_input_list=None, src=None, group=None, group_src=None):
@@ -1137,20 +1143,20 @@ def scatter_object_list(scatter_object_output_list, scatter_object_input_list=No
         raise ValueError("Expected argument scatter_object_output_list to be a list of size at least 1.")
     root = _root(group, src, group_src, "src")
     own, device = get_rank(group) == root, _object_device(group)
-    packed = [_to_tensor(o, device) for o in scatter_object_input_list] if own else []
+    packed = [_object_to_tensor(o, device, group) for o in scatter_object_input_list] if own else []
     most = torch.tensor([max(int(n) for _, n in packed)] if own else [0], dtype=torch.int64, device=device)
     broadcast(most, group=group, group_src=root)
     data, size = torch.empty(int(most), dtype=torch.uint8, device=device), torch.zeros(1, dtype=torch.int64, device=device)
     scatter(data, [_padded(d, int(most)) for d, _ in packed] if own else None, group=group, group_src=root)
     scatter(size, [n for _, n in packed] if own else None, group=group, group_src=root)
-    scatter_object_output_list[0] = _from_tensor(data, size)
+    scatter_object_output_list[0] = _tensor_to_object(data, size, group)
 
 
 def send_object_list(object_list, dst=None, group=None, device=None, group_dst=None, use_batch=False):
     """Sends picklable objects to a process."""
     if _outside(group, "send_object_list"):
         return
-    packed = [_to_tensor(o, _object_device(group, device)) for o in object_list]
+    packed = [_object_to_tensor(o, _object_device(group, device), group) for o in object_list]
     where = {"group": group, "group_dst": _root(group, dst, group_dst, "dst")}
     send(torch.cat([n for _, n in packed]), **where)
     send(torch.cat([d for d, _ in packed]), **where)
@@ -1166,7 +1172,7 @@ def recv_object_list(object_list, src=None, group=None, device=None, group_src=N
     data = torch.empty(int(sizes.sum()), dtype=torch.uint8, device=device)
     recv(data, group=group, group_src=get_group_rank(_of(group), source))
     for i, part in enumerate(data.split(sizes.tolist())):
-        object_list[i] = _from_tensor(part, part.numel())
+        object_list[i] = _tensor_to_object(part, part.numel(), group)
     return source
 
 

@@ -17,6 +17,7 @@ import rushlight as torch
 from rushlight.futures import Future
 
 from ._wire import CALL, FAILURE, NOTE, REPLY, Wire
+from .constants import UNSET_RPC_TIMEOUT
 
 ASYNC = "_wrapped_async_rpc_function"  # of functions whose result is a future of the result
 
@@ -114,6 +115,7 @@ class Agent:
         self.me = self.workers[rank]
         self.numbers = itertools.count(1)
         self.values = {}  # what others refer to: id -> entry (_rref.py)
+        self.meetings, self.times = {}, collections.defaultdict(itertools.count)  # of _all_gather(): those held here; how often by who takes part
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
         self.pending, self.handling, self.sent, self.opened, self.broken = {}, 0, 0, 0, None
@@ -150,12 +152,12 @@ class Agent:
             context.sent(to, number, tensors)
         return number, file.getvalue()
 
-    def call(self, to, function, args=(), kwargs=None, timeout=-1):
+    def call(self, to, function, args=(), kwargs=None, timeout=UNSET_RPC_TIMEOUT):
         """A future of the result."""
         from ..autograd import current
         context, future = current(), Future()
         number, body = self._pack(to, (function, tuple(args or ()), dict(kwargs or {}), context and context.id), context)
-        seconds = self.timeout if timeout == -1 else timeout
+        seconds = self.timeout if timeout == UNSET_RPC_TIMEOUT else timeout
         with self.lock:
             if self.broken is not None:
                 raise self.broken

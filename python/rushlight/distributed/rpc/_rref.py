@@ -7,6 +7,7 @@ weight is 1 makes a new batch, and tells the owner before.
 from rushlight.futures import Future
 
 from ._agent import ASYNC, agent, running
+from .constants import UNSET_RPC_TIMEOUT
 
 WHOLE = 1 << 60
 
@@ -140,7 +141,7 @@ class RRef:
             raise RuntimeError(f"For {self}, can't call localValue() on user {agent().me}. Call it on owner {self._owner}")
         return self._entry.future.wait()
 
-    def to_here(self, timeout=-1.0):
+    def to_here(self, timeout=UNSET_RPC_TIMEOUT):
         """A copy of the value; waits until there is one."""
         if self._entry is not None:
             return self._entry.future.wait()
@@ -148,15 +149,15 @@ class RRef:
             self._made.value()  # why there is none
         return agent().call(self._owner.id, fetch, (self._id,), timeout=timeout).wait()
 
-    def rpc_sync(self, timeout=-1.0):
+    def rpc_sync(self, timeout=UNSET_RPC_TIMEOUT):
         from .api import rpc_sync
         return Calls(self, rpc_sync, timeout)
 
-    def rpc_async(self, timeout=-1.0):
+    def rpc_async(self, timeout=UNSET_RPC_TIMEOUT):
         from .api import rpc_async
         return Calls(self, rpc_async, timeout)
 
-    def remote(self, timeout=-1.0):
+    def remote(self, timeout=UNSET_RPC_TIMEOUT):
         from .api import remote
         return Calls(self, _waiting(remote), timeout)
 

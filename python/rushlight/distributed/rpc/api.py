@@ -1,18 +1,23 @@
 """What programs call."""
+import contextlib
 import enum
 import functools
 import itertools
 import os
+import threading
 
-from .._absent import absent
+from rushlight.futures import Future, wait_all
+
 from ..distributed_c10d import PrefixStore, is_gloo_available
 from ..rendezvous import rendezvous
 from ._agent import Agent, WorkerInfo, agent, install
 from ._rref import RRef
+from .constants import (DEFAULT_INIT_METHOD, DEFAULT_NUM_WORKER_THREADS, DEFAULT_RPC_TIMEOUT_SEC, DEFAULT_SHUTDOWN_TIMEOUT,
+                        UNSET_RPC_TIMEOUT)
+from .functions import async_execution
 
-globals().update(absent("", "_all_gather", "rpc.api."))
-DEFAULT_RPC_TIMEOUT_SEC, DEFAULT_NUM_WORKER_THREADS, DEFAULT_INIT_METHOD, DEFAULT_SHUTDOWN_TIMEOUT = 60.0, 16, "env://", 0
 _generation = itertools.count()
+_waited = threading.local()  # futures: those of this thread's _wait_all()
 
 
 class BackendType(enum.Enum):
@@ -106,26 +111,65 @@ def get_rpc_timeout():
 
 
 @_require_initialized
-def rpc_async(to, func, args=None, kwargs=None, timeout=-1.0):
+def rpc_async(to, func, args=None, kwargs=None, timeout=UNSET_RPC_TIMEOUT):
     """A future of func(*args, **kwargs) at another worker."""
     me = agent()
-    return me.call(me.worker(to).id, func, args, kwargs, timeout)
+    future = me.call(me.worker(to).id, func, args, kwargs, timeout)
+    if getattr(_waited, "futures", None) is not None:
+        _waited.futures.append(future)
+    return future
 
 
 @_require_initialized
-def rpc_sync(to, func, args=None, kwargs=None, timeout=-1.0):
+def rpc_sync(to, func, args=None, kwargs=None, timeout=UNSET_RPC_TIMEOUT):
     """func(*args, **kwargs) at another worker."""
     return rpc_async(to, func, args, kwargs, timeout).wait()
 
 
 @_require_initialized
-def remote(to, func, args=None, kwargs=None, timeout=-1.0):
+def remote(to, func, args=None, kwargs=None, timeout=UNSET_RPC_TIMEOUT):
     """A reference to func(*args, **kwargs), which stays at the other worker."""
     return RRef._of_remote(agent().worker(to), func, args, kwargs, timeout)
 
 
+@contextlib.contextmanager
 def _wait_all():
-    raise NotImplementedError("torch.distributed.rpc.api._wait_all is not supported; keep the futures and use torch.futures.wait_all")
+    """The calls that rpc_async() begins in the block have ended after it."""
+    before, _waited.futures = getattr(_waited, "futures", None), []
+    try:
+        yield
+        wait_all(_waited.futures)
+    finally:
+        _waited.futures = before
+
+
+@async_execution
+def _bring(meeting, name, obj):
+    """At the worker where a meeting is held: a future of what all bring to it, by their names."""
+    names, me = meeting[0], agent()
+    with me.lock:
+        future, brought = me.meetings.setdefault(meeting, (Future(), {}))
+        brought[name] = obj
+        if len(brought) < len(names):
+            return future
+        del me.meetings[meeting]
+    future.set_result(brought)
+    return future
+
+
+@_require_initialized
+def _all_gather(obj, worker_names=None, timeout=UNSET_RPC_TIMEOUT):
+    """{name: what it gave as obj} of all workers, or of those of these names, all of which call this; they meet at the first by name."""
+    me = agent()
+    names = tuple(sorted(me.by_name if worker_names is None else worker_names))
+    if me.me.name not in names:
+        raise ValueError(f"_all_gather: {me.me.name} is not among {list(names)}")
+    return rpc_sync(names[0], _bring, ((names, next(me.times[names])), me.me.name, obj), timeout=timeout)
+
+
+def _barrier(worker_names):
+    """Returns once all workers of these names have called it."""
+    _all_gather(None, worker_names)
 
 
 __all__ = ["BackendType", "RRef", "RpcBackendOptions", "TensorPipeRpcBackendOptions", "WorkerInfo", "get_rpc_timeout", "get_worker_info", "init_rpc",
