@@ -4,6 +4,7 @@
  * themselves; a device is its type above its index; of what is optional there is a pointer to such a value, or NULL; lists and texts
  * are handles, too.
  */
+#include "op/nested.h"
 #include "stable/stable.h"
 #include <rushlight/backend.h>
 #include <rushlight/library.h>
@@ -87,6 +88,12 @@ STABLE(int32_t, torch_string_c_str, stable_text *t, const char **s) { return *s 
 STABLE(int32_t, torch_new_stable_ivalue, uint64_t **to) { return *to = memory(sizeof **to), rush_stable_end(); }
 STABLE(int32_t, torch_delete_stable_ivalue, uint64_t *x) { return free(x), 0; }
 STABLE(int32_t, torch_new_generator_handle, rush_generator *g, rush_generator **to) { return *to = g, 0; } /* the caller's, which outlives the call */
+STABLE(int32_t, torch_generator_get_device, rush_generator *g, int32_t *type, int32_t *index)
+{
+    *type = rush_stable_device_type(g->device);
+    *index = g->device.index;
+    return 0;
+}
 STABLE(int32_t, torch_delete_generator, rush_generator *g) { return (void)g, 0; }
 
 /* ---- values ---- */
@@ -152,8 +159,33 @@ static int give_list(rush_value v, const rush_arg *a, uint64_t *to)
     return 0;
 }
 
-static int give_argument(rush_value v, const rush_arg *a, uint64_t *to)
+/* Lists of texts, lists of lists. */
+static int give_nested(rush_value v, rush_type_text type, uint64_t *to)
 {
+    rush_type_text inside;
+    rush_type_form form = rush_type_read(type, &inside);
+    if (form == RUSH_TYPE_PLAIN) return give(v, rush_type_plain(type), to);
+    if (form == RUSH_TYPE_OPTIONAL) {
+        *to = 0;
+        if (v.kind == RUSH_V_NONE) return 0;
+        uint64_t *x = memory(sizeof *x);
+        *to = (uint64_t)(uintptr_t)x;
+        return x ? give_nested(v, inside, x) : -1;
+    }
+    RUSH_CHECK(form == RUSH_TYPE_LIST, RUSH_NOT_IMPLEMENTED, "the stable interface has no values of type %.*s", (int)type.n, type.at);
+    stable_list *l = list_new(v.n);
+    if (!l) return -1;
+    l->n = v.n;
+    *to = (uint64_t)(uintptr_t)l;
+    for (uint32_t i = 0; i < v.n; ++i)
+        if (give_nested(element(v, i, rush_type_plain(inside)), inside, &l->item[i])) return -1;
+    return 0;
+}
+
+static int give_argument(const rush_op *op, int i, rush_value v, uint64_t *to)
+{
+    const rush_arg *a = &op->args[i];
+    if (a->type == RUSH_A_NESTED) return give_nested(v, rush_type_of_arg(op, i), to);
     if (!a->list) return a->optional ? give_optional(v, a->type, to) : give(v, a->type, to);
     if (!a->optional) return give_list(v, a, to);
     *to = 0;
@@ -200,7 +232,7 @@ static int take_optional(uint64_t x, int type, rush_value *v)
 static int take_list(uint64_t x, int type, bool optional_items, rush_value *v)
 {
     stable_list *l = (stable_list *)(uintptr_t)x;
-    void *to = rush_scope_alloc((l->n + 1) * (type == RUSH_A_STRING ? sizeof(rush_value) : 8));
+    void *to = rush_scope_alloc((l->n + 1) * 8);
     int failed = !to;
     for (size_t i = 0; i < l->n && !failed; ++i) {
         rush_value item;
@@ -208,19 +240,43 @@ static int take_list(uint64_t x, int type, bool optional_items, rush_value *v)
         if (failed) break;
         if (type == RUSH_A_TENSOR) ((rush_tensor **)to)[i] = item.kind == RUSH_V_TENSOR ? item.t : NULL;
         else if (type == RUSH_A_FLOAT) ((double *)to)[i] = item.f;
-        else if (type == RUSH_A_STRING) ((rush_value *)to)[i] = item;
         else ((int64_t *)to)[i] = item.i;
     }
     if (type == RUSH_A_TENSOR) *v = rush_v_tensors((rush_tensor **)to, l->n);
     else if (type == RUSH_A_FLOAT) *v = rush_v_floats((double *)to, l->n);
-    else if (type == RUSH_A_STRING) *v = (rush_value){.kind = RUSH_V_VALUES, .n = (uint32_t)l->n, .values = (rush_value *)to};
     else *v = rush_v_ints((int64_t *)to, l->n);
     torch_delete_list(l);
     return failed ? -1 : 0;
 }
 
-static int take_argument(uint64_t x, const rush_arg *a, rush_value *v)
+static int take_nested(uint64_t x, rush_type_text type, rush_value *v)
 {
+    rush_type_text inside;
+    rush_type_form form = rush_type_read(type, &inside);
+    int plain = form == RUSH_TYPE_LIST ? rush_type_plain(inside) : -1;
+    if (form == RUSH_TYPE_PLAIN) return take(x, rush_type_plain(type), v);
+    if (plain >= 0 && plain <= RUSH_A_BOOL) return take_list(x, plain, false, v);
+    if (form == RUSH_TYPE_OPTIONAL) {
+        uint64_t *inner = (uint64_t *)(uintptr_t)x;
+        *v = rush_v_none();
+        int failed = inner ? take_nested(*inner, inside, v) : 0;
+        free(inner);
+        return failed;
+    }
+    RUSH_CHECK(form == RUSH_TYPE_LIST, RUSH_NOT_IMPLEMENTED, "the stable interface has no values of type %.*s", (int)type.n, type.at);
+    stable_list *l = (stable_list *)(uintptr_t)x;
+    rush_value *items = rush_scope_alloc((l->n + 1) * sizeof *items);
+    int failed = items ? 0 : -1;
+    for (size_t i = 0; i < l->n && !failed; ++i) failed = take_nested(l->item[i], inside, &items[i]);
+    *v = (rush_value){.kind = RUSH_V_VALUES, .n = (uint32_t)l->n, .values = items};
+    torch_delete_list(l);
+    return failed;
+}
+
+static int take_argument(const rush_op *op, int i, uint64_t x, rush_value *v)
+{
+    const rush_arg *a = &op->args[i];
+    if (a->type == RUSH_A_NESTED) return take_nested(x, rush_type_of_arg(op, i), v);
     if (!a->list) return a->optional ? take_optional(x, a->type, v) : take(x, a->type, v);
     if (!a->optional) return take_list(x, a->type, a->optional_items, v);
     uint64_t *inner = (uint64_t *)(uintptr_t)x;
@@ -240,10 +296,14 @@ static int kernel(void *arg, const rush_op *op, const rush_value *in, rush_value
     memcpy(&f, arg, sizeof f);
     if (!stack) return -1;
     for (int i = 0; i < op->nargs; ++i)
-        if (give_argument(in[i], &op->args[i], &stack[i])) return -1;
+        if (give_argument(op, i, in[i], &stack[i])) return -1;
     if (rush_stable_guarded(f, stack, op->nargs, op->nout)) return -1;
-    for (int i = 0; i < op->nout; ++i)
-        if (op->out_list >> i & 1 ? take_list(stack[i], op->out_types[i], false, &out[i]) : take(stack[i], op->out_types[i], &out[i])) return -1;
+    for (int i = 0; i < op->nout; ++i) {
+        if (op->out_types[i] == RUSH_A_NESTED ? take_nested(stack[i], rush_type_of_result(op, i), &out[i])
+            : op->out_list >> i & 1           ? take_list(stack[i], op->out_types[i], false, &out[i])
+                                              : take(stack[i], op->out_types[i], &out[i]))
+            return -1;
+    }
     return 0;
 }
 
@@ -305,11 +365,14 @@ static int call(const char *name, const char *overload, uint64_t *stack)
     rush_value *in = rush_scope_alloc((op->nargs + 1u) * sizeof *in), out[RUSH_MAXOUT] = {0};
     if (!in) return -1;
     for (int i = 0; i < op->nargs; ++i)
-        if (take_argument(stack[i], &op->args[i], &in[i])) return -1;
+        if (take_argument(op, i, stack[i], &in[i])) return -1;
     if (rush_call(op, in, out)) return -1;
     for (int i = 0; i < op->nout; ++i) {
-        const rush_arg as = {.type = op->out_types[i], .list = op->out_list >> i & 1};
-        if (give_argument(out[i], &as, &stack[i])) return -1;
+        const rush_arg as = {.type = op->out_types[i]};
+        if (as.type == RUSH_A_NESTED ? give_nested(out[i], rush_type_of_result(op, i), &stack[i])
+            : op->out_list >> i & 1  ? give_list(out[i], &as, &stack[i])
+                                     : give(out[i], as.type, &stack[i]))
+            return -1;
     }
     return 0;
 }

@@ -55,6 +55,11 @@ LAYOUT(sparse_bsc, RUSH_SPARSE_BSC) LAYOUT(_mkldnn, -1) LAYOUT(jagged, -2)
 FORMAT(contiguous_format, RUSH_CONTIGUOUS) FORMAT(preserve_format, RUSH_PRESERVE) FORMAT(channels_last, RUSH_CHANNELS_LAST) FORMAT(channels_last_3d, RUSH_CHANNELS_LAST_3D)
 #define DEVICE(word, value) NUMBER(aoti_torch_device_type_##word, value)
 DEVICE(cpu, RUSH_CPU) DEVICE(meta, RUSH_META) DEVICE(cuda, RUSH_CUDA) DEVICE(privateuse1, RUSH_PRIVATEUSEONE) DEVICE(xpu, RUSH_DEVICES) DEVICE(mps, RUSH_DEVICES + 1)
+/* Marks of operations, by their numbers in torch.Tag; nothing is done with them. */
+#define TAG(word, value) NUMBER(torch_tag_##word, value)
+TAG(core, 0) TAG(cudagraph_unsafe, 1) TAG(data_dependent_output, 2) TAG(dynamic_output_shape, 3) TAG(flexible_layout, 4) TAG(generated, 5) TAG(inplace_view, 7)
+TAG(maybe_aliasing_or_mutating, 8) TAG(needs_contiguous_strides, 9) TAG(needs_exact_strides, 10) TAG(needs_fixed_stride_order, 11) TAG(nondeterministic_bitwise, 12)
+TAG(nondeterministic_seeded, 13) TAG(out_variant, 15) TAG(pointwise, 16) TAG(pt2_compliant_tag, 17) TAG(reduction, 18) TAG(view_copy, 19)
 
 STABLE(size_t, aoti_torch_dtype_element_size, int32_t dtype) { return rush_dtype_size((rush_dtype)dtype); }
 STABLE(uint64_t, aoti_torch_abi_version, void) { return UINT64_C(0x020d000000000000); } /* 2.13, a byte each */
