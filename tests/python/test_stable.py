@@ -12,11 +12,11 @@ if not (BUILD / "libtorch_cpu.so").exists() or sanitizers():
     pytest.skip("this build has no libtorch_cpu.so, or one with sanitizers, which the extension would need", allow_module_level=True)
 
 
-def built(path, *flags):
+def built(path, *flags, source="stable.cpp"):
     if not shutil.which("g++"):
         pytest.skip("g++ is not installed")
     flags = [*flags, *STRICT, "-std=c++17", "-shared", "-fPIC", "-L" + str(BUILD), "-Wl,--no-as-needed", "-ltorch", "-ltorch_cpu", "-lc10"]
-    subprocess.run(["g++", str(ROOT / "tests" / "cpp" / "stable.cpp"), "-o", str(path), *flags], check=True)
+    subprocess.run(["g++", str(ROOT / "tests" / "cpp" / source), "-o", str(path), *flags], check=True)
     return path
 
 
@@ -32,6 +32,37 @@ def test_an_extension(tmp_path):
         with pytest.raises(RuntimeError, match=why):
             mix(bad, 1., x, [7], "none")
     assert mix(x, 2., None, [0], "none").tolist() == [3, 4, 5]       # an error leaves nothing behind
+
+
+def test_an_extension_in_cpp(tmp_path):
+    """By torch::stable; it names none of the library's own symbols, so PyTorch loads it as well."""
+    path = built(tmp_path / "ops.so", *["-I%s/%s" % (top, folder) for top in (ROOT, BUILD) for folder in ("include", "include/rushlight/cpp")], source="stable_ops.cpp")
+    missing = subprocess.run(["nm", "-D", "--undefined-only", str(path)], capture_output=True, text=True).stdout
+    assert "aoti_torch_" in missing and " rush" not in missing
+    torch.ops.load_library(str(path))
+    ops, x = torch.ops.stable_ops, torch.arange(6.).reshape(2, 3)
+    assert ops.passed(x, True, 0.5, "some", "view", [4, 5], None, None, [x, x, x], [False, True]) == (["some", "view", "2", "3"], 110, True, 0.5)
+    assert ops.passed(x, True, 0.5, "", "\u00e9", [-4], -7, None, [], [False, True]) == (["", "\u00e9", "1", "0"], -5, True, 0.5)
+    zeros, blank, full, most, _, *rest = ops.made(x, torch.device("cpu"), torch.int16, torch.channels_last)
+    assert torch.equal(zeros, torch.zeros(2, 3, dtype=torch.int16)) and blank.tolist() == [2.5] * 4 and full.tolist() == [7, 7] and most.stride() == (8, 1, 4, 2)
+    expected = [torch.nn.functional.pad(x, (1, 0), value=9), x.t(), x[:, 1:], x[1], x[None], x, x.flatten(), x.amax(0), x.amax(), x @ x.t(), x.sum(1, True), x * 0.75, x.t(), x.reshape(3, 2),
+                x.flatten(), x.double(), x]
+    assert len(rest) == len(expected) and all(a.dtype == b.dtype and torch.equal(a, b) for a, b in zip(rest, expected))
+    for dtype in (torch.float32, torch.int64, torch.complex64):
+        assert ops.product(x.to(dtype), torch.tensor([1, 2, 3]).to(dtype)).tolist() == [8, 26]
+    assert ops.told(x[1]) == (3, 4, True, True, 1, -1) and ops.told(x.t())[2:5] == (False, True, 1)
+    grown = x.clone()
+    assert ops.grow(grown, 1) is None and torch.equal(grown, x * x) and torch.equal(ops.half(x), x / 2)
+    memory = torch.ones(4)
+    borrowed = ops.borrowed(memory.data_ptr(), [3])
+    borrowed[0] = 5
+    assert memory.tolist() == [5, 1, 1, 1] and ops.ends() == 0
+    del borrowed
+    assert ops.ends() == 1
+    for call, why in ((lambda: ops.grow(x, 0), r"grow, .*stable_ops.cpp:\d+, by is 0"), (lambda: ops.product(x.bool(), x[0].bool()), "\"product\" not implemented for 'Bool'"),
+                      (lambda: ops.product(x, torch.ones(3).double()), "expected scalar type Float but found Double")):
+        with pytest.raises(RuntimeError, match=why):
+            call()
 
 
 def package(tmp_path, *flags):

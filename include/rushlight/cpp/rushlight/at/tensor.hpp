@@ -6,6 +6,7 @@
 #ifndef RUSHLIGHT_AT_TENSOR_HPP
 #define RUSHLIGHT_AT_TENSOR_HPP
 
+#include "accessor.hpp"
 #include "types.hpp"
 
 namespace at {
@@ -16,47 +17,6 @@ using ITensorListRef = ArrayRef<Tensor>;
 
 /* A tensor or a number in its place. */
 class Operand;
-
-/* The elements of a tensor that is on the CPU, by N indices. */
-template <class T, size_t N, class Index = int64_t> class TensorAccessor {
-    T *first;
-    const Index *its_sizes, *its_strides;
-
-public:
-    using PtrType = T *;
-    C10_HOST_DEVICE TensorAccessor(T *data, const Index *sizes, const Index *strides) : first(data), its_sizes(sizes), its_strides(strides) {}
-    C10_HOST_DEVICE Index size(Index i) const { return its_sizes[i]; }
-    C10_HOST_DEVICE Index stride(Index i) const { return its_strides[i]; }
-    C10_HOST_DEVICE T *data() const { return first; }
-    ArrayRef<Index> sizes() const { return {its_sizes, N}; }
-    ArrayRef<Index> strides() const { return {its_strides, N}; }
-    C10_HOST_DEVICE decltype(auto) operator[](Index i) const
-    {
-        if constexpr (N == 1) return static_cast<T &>(first[its_strides[0] * i]);
-        else return TensorAccessor<T, N - 1, Index>(first + its_strides[0] * i, its_sizes + 1, its_strides + 1);
-    }
-};
-
-struct DefaultPtrTraits {};
-struct RestrictPtrTraits {};
-
-/* The same with sizes and strides of its own, to be handed to a kernel by value. */
-template <class T, size_t N, class Traits = DefaultPtrTraits, class Index = int64_t> class GenericPackedTensorAccessor {
-    T *first;
-    Index its_sizes[N], its_strides[N];
-
-public:
-    GenericPackedTensorAccessor(T *data, const int64_t *sizes, const int64_t *strides) : first(data)
-    {
-        for (size_t i = 0; i < N; ++i) its_sizes[i] = static_cast<Index>(sizes[i]), its_strides[i] = static_cast<Index>(strides[i]);
-    }
-    C10_HOST_DEVICE Index size(Index i) const { return its_sizes[i]; }
-    C10_HOST_DEVICE Index stride(Index i) const { return its_strides[i]; }
-    C10_HOST_DEVICE T *data() const { return first; }
-    C10_HOST_DEVICE decltype(auto) operator[](Index i) const { return TensorAccessor<T, N, Index>(first, its_sizes, its_strides)[i]; }
-};
-template <class T, size_t N, class Traits = DefaultPtrTraits> using PackedTensorAccessor32 = GenericPackedTensorAccessor<T, N, Traits, int32_t>;
-template <class T, size_t N, class Traits = DefaultPtrTraits> using PackedTensorAccessor64 = GenericPackedTensorAccessor<T, N, Traits, int64_t>;
 
 namespace detail {
 /* 1, 1: the default of a list. */
@@ -241,13 +201,13 @@ public:
         return {data_ptr<T>(), rush_sizes(its), rush_strides(its)};
     }
     template <class T, size_t N> TensorAccessor<T, N> accessor() && = delete; /* its tensor would be gone */
-    template <class T, size_t N, class Traits = DefaultPtrTraits> GenericPackedTensorAccessor<T, N, Traits, int32_t> packed_accessor32() const &
+    template <class T, size_t N, template <class> class Traits = DefaultPtrTraits> GenericPackedTensorAccessor<T, N, Traits, int32_t> packed_accessor32() const &
     {
         of_rank(N);
         TORCH_CHECK(numel() <= std::numeric_limits<int32_t>::max(), "numel needs to be smaller than int32_t max; otherwise, please use packed_accessor64");
         return {data_ptr<T>(), rush_sizes(its), rush_strides(its)};
     }
-    template <class T, size_t N, class Traits = DefaultPtrTraits> GenericPackedTensorAccessor<T, N, Traits, int64_t> packed_accessor64() const &
+    template <class T, size_t N, template <class> class Traits = DefaultPtrTraits> GenericPackedTensorAccessor<T, N, Traits, int64_t> packed_accessor64() const &
     {
         of_rank(N);
         return {data_ptr<T>(), rush_sizes(its), rush_strides(its)};

@@ -217,8 +217,16 @@ inline const char *toString(ScalarType t)
     case ScalarType::name: return #name;
         AT_FORALL_TYPES_(AT_NAME_)
 #undef AT_NAME_
-    case ScalarType::Undefined: return "Undefined";
-    default: return rush_dtype_name(detail::dtype_of(t));
+    case ScalarType::ComplexHalf: return "ComplexHalf";
+    case ScalarType::QInt8: return "QInt8";
+    case ScalarType::QUInt8: return "QUInt8";
+    case ScalarType::QInt32: return "QInt32";
+    case ScalarType::Float8_e5m2: return "Float8_e5m2";
+    case ScalarType::Float8_e4m3fn: return "Float8_e4m3fn";
+    case ScalarType::Float8_e5m2fnuz: return "Float8_e5m2fnuz";
+    case ScalarType::Float8_e4m3fnuz: return "Float8_e4m3fnuz";
+    case ScalarType::Float8_e8m0fnu: return "Float8_e8m0fnu";
+    default: return "Undefined";
     }
 }
 /* As in C++, so streams say the C++ name where PyTorch has a TypeMeta. */
@@ -492,5 +500,9 @@ template <class T, bool is_cuda> struct AccumulateType {
 };
 template <class T, bool is_cuda> using acc_type = typename AccumulateType<T, is_cuda>::type;
 } // namespace at
+
+namespace torch {
+using Dtype = c10::ScalarType;
+}
 
 #endif

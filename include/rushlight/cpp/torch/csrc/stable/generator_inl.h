@@ -1,0 +1,3 @@
+/* generator_inl.h - PyTorch's name for rushlight/at/stable.hpp */
+#pragma once
+#include <rushlight/at/stable.hpp>

@@ -1,0 +1,3 @@
+/* tensor_struct.h - PyTorch's name for rushlight/at/stable.hpp */
+#pragma once
+#include <rushlight/at/stable.hpp>

@@ -1,0 +1,3 @@
+/* ScalarType.h - PyTorch's name for rushlight/at/headeronly.hpp */
+#pragma once
+#include <rushlight/at/headeronly.hpp>

@@ -1,0 +1,3 @@
+/* complex.h - PyTorch's name for rushlight/at/headeronly.hpp */
+#pragma once
+#include <rushlight/at/headeronly.hpp>

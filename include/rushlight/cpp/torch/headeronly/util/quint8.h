@@ -1,0 +1,3 @@
+/* quint8.h - PyTorch's name for rushlight/at/headeronly.hpp */
+#pragma once
+#include <rushlight/at/headeronly.hpp>
