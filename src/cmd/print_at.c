@@ -21,11 +21,19 @@ static bool is_by_hand(const char *name)
     return false;
 }
 
+/* A record before it takes a number there: clamp_min before clamp_min.Tensor. */
+static bool has_number_before(const rush_op *op, int i)
+{
+    for (const rush_op *o = rush_op_find(op->base); o && o != op; o = o->next)
+        if (i < o->nargs && o->args[i].type == RUSH_A_SCALAR && !o->args[i].list) return true;
+    return false;
+}
+
 /* Numbers stand for its tensors behind self. */
 static bool is_operand(const rush_op *op, int i)
 {
     const rush_arg *a = &op->args[i];
-    return i && a->type == RUSH_A_TENSOR && !a->list && !a->optional && (op->row || op->flags & RUSH_NUMBERS);
+    return i && a->type == RUSH_A_TENSOR && !a->list && !a->optional && (op->row || op->flags & RUSH_NUMBERS) && !has_number_before(op, i);
 }
 
 /* dtype, layout, device and pin_memory in a row are TensorOptions. */
@@ -276,6 +284,26 @@ static void print_declarations(const rush_op *op)
     }
 }
 
+/* The same function with dtype, layout, device and pin_memory as arguments of their own, none of which has a default. */
+static void print_ungrouped(const rush_op *op)
+{
+    printf("inline ");
+    print_result(op);
+    printf(" %s(", op->base);
+    for (int i = 0; i < op->nargs; ++i) {
+        printf("%s", i ? ", " : "");
+        print_type(op, i);
+        printf("%s", rush_arg_c_name(&op->args[i]));
+    }
+    printf(") { return %s(", op->base);
+    for (int i = 0; i < op->nargs; ++i) {
+        bool grouped = begins_options(op, i);
+        printf("%s%s", i ? ", " : "", grouped ? "TensorOptions().dtype(dtype).layout(layout).device(device).pinned_memory(pin_memory)" : rush_arg_c_name(&op->args[i]));
+        if (grouped) i += 3;
+    }
+    printf("); }\n");
+}
+
 static void print_functions(const rush_op *op)
 {
     const char *base = op->base;
@@ -289,6 +317,7 @@ static void print_functions(const rush_op *op)
     for (int i = 0; i < op->nargs; ++i) grouped |= begins_options(op, i);
     if (grouped && op->nout == 1) printf("return detail::as_asked(c.call<Tensor>(op, in), options); }\n");
     else printf("return c.call<"), print_result(op), printf(">(op, in); }\n");
+    if (grouped) print_ungrouped(op);
     if (has_inplace(op)) {
         printf("inline Tensor %s_(", base);
         print_parameters(op, DECLARED, 0);

@@ -61,7 +61,7 @@ TRAINED = """\
 """     # what libtorch 2.13 prints
 
 
-@pytest.mark.parametrize("source, text", [("torch.cpp", "fine\n"), ("train.cpp", TRAINED)])
+@pytest.mark.parametrize("source, text", [("torch.cpp", "fine\n"), ("vec.cpp", "fine\n"), ("train.cpp", TRAINED)])
 def test_torch_headers(source, text, tmp_path):
     folders = [f"-I{top}/include/rushlight/cpp" for top in (ROOT, BUILD)]
     compiled("g++", "-std=c++17", *sanitizers(), *folders, ROOT / "tests" / "cpp" / source, *LINK, "-o", tmp_path / "program")
@@ -295,6 +295,29 @@ int register_operations(void)
     return rush_library_define("from_c::twice(Tensor x) -> Tensor") ? rush_library_impl("from_c::twice", "CPU", twice, NULL, NULL) : -1;
 }
 """
+
+
+OPERATOR_HEADERS = """
+#include "parts/plus.h"
+#include <ATen/ops/full.h>
+TORCH_LIBRARY(with_headers, m)
+{
+    m.def("more(Tensor x) -> Tensor", [](const at::Tensor &x) { return plus(x, at::full({2}, 3)); }, {at::Tag::pt2_compliant_tag});
+    m.def("none(Tensor x) -> Tensor", {at::Tag::pointwise});
+}
+"""
+
+
+def test_a_header_for_each_operator(tmp_path):
+    from rushlight.utils import cpp_extension
+    if sanitizers() or not shutil.which("g++"):
+        pytest.skip("g++ is not installed, or the extension would need the library's sanitizers")
+    (tmp_path / "from" / "parts").mkdir(parents=True)
+    (tmp_path / "from" / "parts" / "plus.h").write_text("#include <torch/library.h>\n#include <ATen/ops/add.h>\ninline at::Tensor plus(at::Tensor a, at::Tensor b) { return at::add(a, b); }\n")
+    (tmp_path / "more.cpp").write_text(OPERATOR_HEADERS)
+    cpp_extension.load("with_headers", [str(tmp_path / "more.cpp")], is_python_module=False, build_directory=str(tmp_path), extra_include_paths=[str(tmp_path / "from")], extra_cflags=["-O0"])
+    assert torch.ops.with_headers.more(torch.ones(2)).tolist() == [4, 4]
+    assert sorted(path.name for path in (tmp_path / "include" / "ATen" / "ops").iterdir()) == ["add.h", "full.h"]
 
 
 def test_python_adds_to_operators_of_shared_objects(tmp_path, monkeypatch):

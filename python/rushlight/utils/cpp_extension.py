@@ -56,6 +56,14 @@ def library_paths(device_type="cpu", torch_include_dirs=True, cross_target_platf
     return [installed if os.path.isdir(installed) else _build_folder()]
 
 
+def _stable_library():
+    """What a linker takes for PyTorch's stable C symbols, which are in a library of their own; it is needed by those alone that call them."""
+    for folder in (os.path.join(library_paths()[0], "stable"), library_paths()[0]):
+        if os.path.exists(os.path.join(folder, "libtorch_cpu.so")):
+            return ["-L" + folder, "-Wl,-rpath," + folder, "-Wl,--push-state,--as-needed", "-ltorch_cpu", "-Wl,--pop-state"]
+    return []
+
+
 def _cmake_folder():
     """What CMAKE_PREFIX_PATH takes, so that find_package(Torch) finds this package."""
     installed = os.path.join(_PACKAGE, "share", "cmake")
@@ -177,6 +185,30 @@ def _cxx_flags(name, own):
     return standard + ["-DTORCH_EXTENSION_NAME=" + name, "-DTORCH_API_INCLUDE_EXTENSION_H"]
 
 
+def _operator_headers(sources, folders, folder):
+    """PyTorch has a header for each operator (ATen/ops/add.h), here one has all. Those that sources include, or headers beside them or in `folders`,
+    are written to `folder`. Where the compiler is to search for them."""
+    names, seen, left = set(), set(), list(sources)
+    while left:
+        path = os.path.abspath(left.pop())
+        if path in seen or not os.path.isfile(path):
+            continue
+        seen.add(path)
+        with open(path, encoding="utf-8", errors="replace") as file:
+            included = re.findall(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', file.read(), re.M)
+        names.update(found[1] for found in (re.fullmatch(r"ATen/ops/(\w+)\.h", name) for name in included) if found)
+        left += [os.path.join(where, name) for name in included for where in (os.path.dirname(path), *folders)]
+    if not names:
+        return []
+    os.makedirs(os.path.join(folder, "ATen", "ops"), exist_ok=True)
+    for name in names:
+        path = os.path.join(folder, "ATen", "ops", name + ".h")
+        if not os.path.exists(path):
+            with open(path, "w", encoding="ascii") as file:
+                file.write("#pragma once\n#include <rushlight/at/aten.hpp>\n")
+    return [folder]
+
+
 def _run(command, name, verbose):
     if verbose:
         print(" ".join(command), file=sys.stderr)
@@ -204,7 +236,8 @@ def _compile(name, sources, folder, target, cflags, ldflags, includes, verbose, 
     os.makedirs(folder, exist_ok=True)
     sources = [os.path.abspath(source) for source in sources]
     with_cuda = with_cuda or any(map(_is_cuda, sources))
-    search = ["-I" + path for path in list(includes or []) + include_paths() + [sysconfig.get_path("include")] + (_cuda_includes() if with_cuda else [])]
+    search = list(includes or []) + include_paths() + [sysconfig.get_path("include")] + (_cuda_includes() if with_cuda else [])
+    search = ["-I" + path for path in search + _operator_headers(sources, includes or [], os.path.join(folder, "include"))]
     ldflags = list(ldflags) + (_cuda_libraries() if with_cuda else [])
     commands = []
     for i, source in enumerate(sources):
@@ -217,7 +250,7 @@ def _compile(name, sources, folder, target, cflags, ldflags, includes, verbose, 
     linker = get_c_compiler() if all(map(_is_c, sources)) else get_cxx_compiler()
     lib = library_paths()[0]
     link = [linker] + ([] if executable else ["-shared"]) + [command[-1] for command in commands] + \
-        ["-L" + lib, "-Wl,-rpath," + lib, "-lrushlight"] + list(ldflags) + ["-lm", "-o"]
+        ["-L" + lib, "-Wl,-rpath," + lib, "-lrushlight"] + _stable_library() + list(ldflags) + ["-lm", "-o"]
     stamp = hashlib.sha256(repr(commands + [link]).encode())
     for source in sources:
         with open(source, "rb") as file:
@@ -314,6 +347,7 @@ def CppExtension(name, sources, *args, **kwargs):
     for key, paths in (("include_dirs", include_paths()), ("library_dirs", library_paths()),
                        ("runtime_library_dirs", library_paths()), ("libraries", ["rushlight"])):
         kwargs[key] = list(kwargs.get(key) or []) + paths
+    kwargs["extra_link_args"] = list(kwargs.get("extra_link_args") or []) + _stable_library()
     kwargs.setdefault("language", "c" if all(map(_is_c, sources)) else "c++")
     return setuptools.Extension(name, sources, *args, **kwargs)
 
@@ -365,6 +399,8 @@ class BuildExtension(_build_ext):
             if not all(map(_is_c, extension.sources)):
                 own += _cxx_flags(extension.name.split(".")[-1], own)
             extension.extra_compile_args = own
+            folders = [path for path in extension.include_dirs if path not in include_paths()]
+            extension.include_dirs = folders + include_paths() + _operator_headers(extension.sources, folders, os.path.join(os.path.abspath(self.build_temp), "include"))
         compiled = self.compiler.compile
 
         def side_by_side(sources, *args, **kwargs):

@@ -105,6 +105,24 @@ inline void checkDeviceType(CheckedFrom c, TensorList list, DeviceType type)
 {
     for (const Tensor &t : list) TORCH_CHECK(!t.defined() || t.device().type() == type, "Expected tensor to have ", type, " DeviceType, but got tensor with ", t.device().type(), " DeviceType (while checking arguments for ", c, ")");
 }
+/* The old word for where a tensor is and how it lies. */
+enum class Backend { CPU, CUDA, Meta, SparseCPU, SparseCUDA, Undefined };
+inline Backend backend_of(const Tensor &t)
+{
+    if (!t.defined()) return Backend::Undefined;
+    return t.is_cuda() ? (t.is_sparse() ? Backend::SparseCUDA : Backend::CUDA) : t.is_meta() ? Backend::Meta : t.is_sparse() ? Backend::SparseCPU : Backend::CPU;
+}
+inline const char *toString(Backend b)
+{
+    static const char *const names[] = {"CPU", "CUDA", "Meta", "SparseCPU", "SparseCUDA", "UNKNOWN_BACKEND"};
+    return names[static_cast<int>(b)];
+}
+inline void checkBackend(CheckedFrom c, TensorList list, Backend backend)
+{
+    for (const Tensor &t : list)
+        TORCH_CHECK(!t.defined() || backend_of(t) == backend, "Expected tensor to have ", toString(backend), " Backend, but got tensor with ", toString(backend_of(t)), " Backend (while checking arguments for ",
+                    c, ")");
+}
 
 } // namespace at
 #endif

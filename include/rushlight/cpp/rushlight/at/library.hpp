@@ -6,6 +6,7 @@
 #define RUSHLIGHT_AT_LIBRARY_HPP
 
 #include "ivalue.hpp"
+#include "tags.hpp"
 #include <rushlight/modes.h>
 
 namespace c10 {
@@ -302,8 +303,8 @@ class Library {
 public:
     Library(std::string name, std::optional<c10::DispatchKey> k = std::nullopt) : ns(std::move(name)), key(k) {}
     /* A schema; or a name or schema with the function that serves all devices and has its parts' derivatives. */
-    Library &def(const std::string &schema) & { return define(schema), *this; }
-    template <class F> Library &def(const std::string &text, F &&f) &
+    Library &def(const std::string &schema, const std::vector<at::Tag> & = {}) & { return define(schema), *this; }
+    template <class F, std::enable_if_t<!std::is_convertible_v<F, std::vector<at::Tag>>, int> = 0> Library &def(const std::string &text, F &&f, const std::vector<at::Tag> & = {}) &
     {
         CppFunction function(std::forward<F>(f));
         size_t paren = text.find('(');

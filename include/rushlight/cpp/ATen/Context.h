@@ -1,0 +1,3 @@
+/* Context.h - PyTorch's name for rushlight/at/aten.hpp */
+#pragma once
+#include <rushlight/at/aten.hpp>

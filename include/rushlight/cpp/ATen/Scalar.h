@@ -1,0 +1,3 @@
+/* Scalar.h - PyTorch's name for rushlight/at/types.hpp */
+#pragma once
+#include <rushlight/at/types.hpp>

@@ -1,0 +1,3 @@
+/* GradMode.h - PyTorch's name for rushlight/at/library.hpp */
+#pragma once
+#include <rushlight/at/library.hpp>

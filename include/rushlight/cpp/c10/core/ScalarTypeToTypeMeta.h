@@ -1,0 +1,3 @@
+/* ScalarTypeToTypeMeta.h - PyTorch's name for rushlight/at/types.hpp */
+#pragma once
+#include <rushlight/at/types.hpp>
