@@ -303,7 +303,7 @@ OPERATOR_HEADERS = """
 TORCH_LIBRARY(with_headers, m)
 {
     m.def("more(Tensor x) -> Tensor", [](const at::Tensor &x) { return plus(x, at::full({2}, 3)); }, {at::Tag::pt2_compliant_tag});
-    m.def("none(Tensor x) -> Tensor", {at::Tag::pointwise});
+    m.def(torch::schema("none(Tensor x) -> Tensor"), {at::Tag::pointwise});
 }
 """
 

@@ -290,6 +290,8 @@ template <class F> CppFunction dispatch(c10::DeviceType type, F &&f)
     return dispatch(type == c10::kCUDA ? c10::DispatchKey::CUDA : type == c10::kMeta ? c10::DispatchKey::Meta : c10::DispatchKey::CPU, std::forward<F>(f));
 }
 
+inline std::string schema(std::string text) { return text; }
+
 class Library {
     std::string ns;
     std::optional<c10::DispatchKey> key;
