@@ -320,6 +320,18 @@ def test_a_header_for_each_operator(tmp_path):
     assert sorted(path.name for path in (tmp_path / "include" / "ATen" / "ops").iterdir()) == ["add.h", "full.h"]
 
 
+def test_torch_h_of_extensions(tmp_path):
+    """Where an extension is built torch/torch.h has what torch/extension.h has: lists are converted, the module's name is known."""
+    from rushlight.utils import cpp_extension
+    pytest.importorskip("pybind11")
+    if sanitizers() or not shutil.which("g++"):
+        pytest.skip("g++ is not installed, or the extension would need the library's sanitizers")
+    (tmp_path / "sum.cpp").write_text("#include <torch/torch.h>\n"
+                                      "PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def(\"sum\", [](std::vector<at::Tensor> list) { return at::stack(list).sum(0); }); }\n")
+    module = cpp_extension.load("with_torch_h", [str(tmp_path / "sum.cpp")], build_directory=str(tmp_path), extra_cflags=["-O0"])
+    assert module.sum([torch.ones(2), torch.ones(2)]).tolist() == [2, 2]
+
+
 def test_python_adds_to_operators_of_shared_objects(tmp_path, monkeypatch):
     from rushlight.testing._internal.optests import OpCheckError, opcheck
     from rushlight.utils import cpp_extension
