@@ -284,7 +284,7 @@ _SETTINGS = ("_jit_set_texpr_fuser_enabled _jit_set_profiling_mode _jit_set_prof
              "_set_mkldnn_enabled _set_graph_executor_optimize "
              "_set_math_sdp_allow_fp16_bf16_reduction _jit_set_nvfuser_guard_mode _jit_set_autocast_mode _jit_set_inline_everything_mode "
              "_jit_set_llga_enabled _jit_set_nvfuser_horizontal_mode _jit_set_te_must_use_llvm_cpu _jit_set_texpr_dynamic_shape_enabled "
-             "_jit_set_texpr_reductions_enabled").split()
+             "_jit_set_texpr_reductions_enabled _set_print_stack_traces_on_fatal_signal").split()
 for _name in _SETTINGS:
     globals()[_name] = _nothing
 for _name in ("_cuda_isInBadFork _cuda_init "

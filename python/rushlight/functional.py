@@ -3,6 +3,7 @@ import itertools
 import warnings
 
 import rushlight as torch
+import rushlight.nn.functional as F  # noqa: F401
 from rushlight import _C
 from rushlight.overrides import handle_torch_function, has_torch_function
 

@@ -1,5 +1,5 @@
 """Settings of a code generator that is not there, and programs that it compiled elsewhere."""
-from . import config  # noqa: F401,E402
+from . import codecache, config  # noqa: F401,E402
 from .package import aoti_compile_and_package, aoti_load_package  # noqa: F401,E402
 
 _MODES = {"default": {}, "reduce-overhead": {"triton.cudagraphs": True},

@@ -4,6 +4,14 @@ from functools import reduce
 
 import rushlight as torch
 
+# What annotations say
+StrideType = DimsSequenceType = list[int] | tuple[int, ...]
+ShapeType, DimsType = torch.Size | StrideType, int | StrideType
+NumberType = bool | int | float | complex
+DeviceLikeType = str | torch.device | int
+TensorLikeType = torch.Tensor
+TensorOrNumberLikeType = TensorLikeType | NumberType
+
 
 def is_boolean_dtype(dtype):
     return dtype is torch.bool

@@ -6,6 +6,7 @@ from copy import deepcopy
 import rushlight as torch
 from rushlight.nn import Module
 from rushlight.optim.lr_scheduler import LRScheduler, _format_param
+from rushlight.utils._foreach_utils import _group_tensors_by_device_and_dtype  # noqa: F401
 
 __all__ = ["AveragedModel", "update_bn", "SWALR", "get_ema_multi_avg_fn", "get_swa_multi_avg_fn", "get_ema_avg_fn",
            "get_swa_avg_fn"]
