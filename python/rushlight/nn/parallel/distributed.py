@@ -68,8 +68,8 @@ class DistributedDataParallel(Module):
         self.device_mesh = device_mesh
         self.process_group = process_group or (device_mesh.get_group(mesh_dim=0) if device_mesh is not None else
                                                distributed.distributed_c10d._get_default_group())
-        ignored = getattr(module, "_ddp_params_and_buffers_to_ignore", ())
-        every = [p for n, p in module.named_parameters() if n not in ignored]
+        self.parameters_to_ignore = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
+        every = [p for n, p in module.named_parameters() if n not in self.parameters_to_ignore]
         self._parameters_of_ddp = [p for p in every if p.requires_grad]
         if not self._parameters_of_ddp:
             raise RuntimeError("DistributedDataParallel is not needed when a module doesn't have any parameters that require a gradient.")
@@ -162,8 +162,12 @@ class DistributedDataParallel(Module):
         torch.distributed.distributed_c10d._broadcast_coalesced(self.process_group, tensors, 0, src)
 
     def _buffers_to_share(self):
-        ignored = getattr(self.module, "_ddp_params_and_buffers_to_ignore", ())
-        return [b for n, b in self.module.named_buffers() if n not in ignored]
+        return [b for n, b in self.module.named_buffers() if n not in self.parameters_to_ignore]
+
+    @staticmethod
+    def _set_params_and_buffers_to_ignore_for_model(module, params_and_buffers_to_ignore):
+        """What a module that will be wrapped keeps as each process has it, by names."""
+        module._ddp_params_and_buffers_to_ignore = params_and_buffers_to_ignore
 
     def forward(self, *inputs, **kwargs):
         synchronised = torch.is_grad_enabled() and self.require_backward_grad_sync
