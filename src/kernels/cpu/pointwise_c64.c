@@ -4,6 +4,7 @@
 #define T float _Complex
 #define F(name) c##name##f
 #define R(name) name##f
+#define HAS_GROUPS 8
 #define TABLE pw_c64
 #include "kernels/cpu/words_complex.h"
 #include "kernels/cpu/pointwise_loops.inc"
