@@ -1,15 +1,12 @@
 /* convert.c - any number to any dtype, in scalar C: the reference, and the way of the rarer types.
  *
  * A number is loaded as an integer or as a complex double, and stored from that. Bulk conversions of the
- * common types are vectorised in kernels/cpu/copy.c, which comes here for the eight-bit floats and the
- * quantized types. Numbers out of an integer's range become what PyTorch's x86 build makes of them.
+ * common types are vectorised in kernels/cpu/copy.c, which comes here for the quantized types. Numbers out of an integer's range become what PyTorch's x86 build makes of them.
  */
 #include "base/base.h"
+#include "base/small_float.h"
 
-typedef union bits {
-    float f;
-    uint32_t u;
-} bits;
+typedef rush_float_bits bits;
 
 float rush_f16_to_f32(uint16_t h)
 {
@@ -40,77 +37,6 @@ uint16_t rush_f32_to_f16(float f)
     }
     a += 0xfff + (a >> 13 & 1);
     return sign | (uint16_t)((a - 0x38000000) >> 13);
-}
-
-/* ---- eight-bit floats ---- */
-
-typedef struct small_float {
-    int mantissa, bias;
-    uint8_t most;     /* magnitude of the largest number                  */
-    uint8_t over;     /* what larger ones become                          */
-    uint8_t nan;
-    bool one_zero;    /* fnuz: no -0, its code is the NaN; infinity is NaN too */
-} small_float;
-
-static const small_float formats[] = {
-    [RUSH_F8E4M3FN - RUSH_F8E4M3FN] = {3, 7, 0x7e, 0x7e, 0x7f, false},
-    [RUSH_F8E5M2 - RUSH_F8E4M3FN] = {2, 15, 0x7b, 0x7c, 0x7f, false},
-    [RUSH_F8E4M3FNUZ - RUSH_F8E4M3FN] = {3, 8, 0x7f, 0x80, 0x80, true},
-    [RUSH_F8E5M2FNUZ - RUSH_F8E4M3FN] = {2, 16, 0x7f, 0x80, 0x80, true},
-};
-
-static float f8_to_f32(rush_dtype d, uint8_t c)
-{
-    bits x;
-    if (d == RUSH_F8E8M0FNU) {
-        x.u = c == 255 ? 0x7fc00000 : c ? (uint32_t)c << 23 : 0x00400000;
-        return x.f;
-    }
-    const small_float *s = &formats[d - RUSH_F8E4M3FN];
-    uint32_t sign = (uint32_t)(c & 0x80) << 24, a = c & 0x7f;
-    if (s->one_zero ? c == 0x80 : a > s->over) x.u = (s->one_zero ? 0 : sign) | 0x7fc00000;
-    else if (d == RUSH_F8E5M2 && a == 0x7c) x.u = sign | 0x7f800000;
-    else if (d == RUSH_F8E4M3FN && a == 0x7f) x.u = sign | 0x7fc00000;
-    else {
-        uint32_t e = a >> s->mantissa, m = a & ((1u << s->mantissa) - 1);
-        if (e) {
-            x.u = (e + 127 - (uint32_t)s->bias) << 23 | m << (23 - s->mantissa);
-        } else {
-            bits scale = {.u = (uint32_t)(127 + 1 - s->bias - s->mantissa) << 23};
-            x.f = (float)m * scale.f;
-        }
-        x.u |= sign;
-    }
-    return x.f;
-}
-
-static uint8_t f32_to_f8(rush_dtype d, float f)
-{
-    bits x = {.f = f};
-    uint32_t a = x.u & 0x7fffffff;
-    if (d == RUSH_F8E8M0FNU) { /* a power of two; the sign is dropped */
-        uint32_t e = a >> 23;
-        if (e == 255) return 255;
-        bool up = (a & 0x400000) && ((a & 0x3fffff) || e > 0);
-        return (uint8_t)(e + up);
-    }
-    const small_float *s = &formats[d - RUSH_F8E4M3FN];
-    uint8_t sign = (uint8_t)(x.u >> 24 & 0x80);
-    if (a > 0x7f800000) return s->one_zero ? s->nan : sign | s->nan;
-    int drop = 23 - s->mantissa;
-    uint32_t lowest = (uint32_t)(127 + 1 - s->bias) << 23, code; /* the smallest normal number */
-    if (a >= lowest) {
-        uint32_t r = a + ((1u << (drop - 1)) - 1) + (a >> drop & 1);
-        code = (r - ((uint32_t)(127 - s->bias) << 23)) >> drop;
-    } else {
-        /* adding a number whose last bit is the type's smallest step rounds to that step */
-        bits magic = {.u = (uint32_t)(127 + 1 - s->bias + drop) << 23}, y = {.u = a};
-        y.f += magic.f;
-        code = y.u - magic.u;
-    }
-    if (code > s->most) return s->one_zero ? s->over : sign | s->over;
-    if (s->one_zero && !code) return 0;
-    return sign | (uint8_t)code;
 }
 
 /* ---- any to any ---- */
@@ -153,7 +79,7 @@ static number load(const void *p, rush_dtype d)
         v.re = ((const double *)p)[0];
         v.im = ((const double *)p)[1];
         break;
-    default: v.re = f8_to_f32(d, *(const uint8_t *)p);
+    default: v.re = rush_f8_to_f32(d, *(const uint8_t *)p);
     }
     return v;
 }
@@ -223,7 +149,7 @@ static void store(void *p, rush_dtype d, const number *v, rush_dtype from)
         ((double *)p)[0] = x;
         ((double *)p)[1] = v->im;
         break;
-    default: *(uint8_t *)p = f32_to_f8(d, (float)x);
+    default: *(uint8_t *)p = rush_f32_to_f8(d, (float)x);
     }
 }
 

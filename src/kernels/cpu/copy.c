@@ -1,9 +1,10 @@
 /* copy.c - conversion between dtypes, transposition of blocks: what the iterator does at a kernel's edge.
  *
  * A conversion is made of contiguous steps over blocks: gather what is strided, widen half types to float,
- * convert between the wide types (convert_to.inc, once per destination), narrow, scatter. The 8-bit float and
- * the quantized types are left to rush_convert().
+ * convert between the wide types (convert_to.inc, once per destination), narrow, scatter. The quantized types are
+ * left to rush_convert().
  */
+#include "base/small_float.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/transpose.h"
 #include "tensor/iter.h"
@@ -74,6 +75,36 @@ static void narrow_bf16(half *restrict d, const float *restrict s, int64_t n)
         union { float f; uint32_t u; } x = {.f = s[k]};
         uint32_t rounded = (x.u + 0x7fff + ((x.u >> 16) & 1)) >> 16;
         d[k] = (half)((x.u & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded);
+    }
+}
+
+/* ---- between float and the eight-bit types, contiguous ---- */
+
+static float wide_of[RUSH_F8E8M0FNU - RUSH_F8E4M3FN + 1][256];
+static pthread_once_t listed = PTHREAD_ONCE_INIT;
+
+static void list_values(void)
+{
+    for (rush_dtype d = RUSH_F8E4M3FN; d <= RUSH_F8E8M0FNU; d++)
+        for (int c = 0; c < 256; c++) wide_of[d - RUSH_F8E4M3FN][c] = rush_f8_to_f32(d, (uint8_t)c);
+}
+
+static void widen_f8(float *restrict to, const uint8_t *restrict from, rush_dtype d, int64_t n)
+{
+    pthread_once(&listed, list_values);
+    const float *of = wide_of[d - RUSH_F8E4M3FN];
+    for (int64_t i = 0; i < n; i++) to[i] = of[from[i]];
+}
+
+#define NARROW(d)                                                                           \
+    case d:                                                                                 \
+        _Pragma("omp simd") for (int64_t i = 0; i < n; i++) to[i] = rush_f32_to_f8(d, from[i]); \
+        return;
+static void narrow_f8(uint8_t *restrict to, const float *restrict from, rush_dtype d, int64_t n)
+{
+    switch (d) {
+        NARROW(RUSH_F8E4M3FN) NARROW(RUSH_F8E5M2) NARROW(RUSH_F8E4M3FNUZ) NARROW(RUSH_F8E5M2FNUZ) NARROW(RUSH_F8E8M0FNU)
+    default: return;
     }
 }
 
@@ -229,10 +260,10 @@ static void copy_strided(char *d, int64_t ds, const char *s, int64_t ss, int64_t
     }
 }
 
-static bool is_half(rush_dtype d)
-{
-    return d == RUSH_F16 || d == RUSH_BF16 || d == RUSH_C32;
-}
+static bool is_f8(rush_dtype d) { return d >= RUSH_F8E4M3FN && d <= RUSH_F8E8M0FNU; }
+
+/* Is it computed with as float (or as complex float)? */
+static bool is_half(rush_dtype d) { return d == RUSH_F16 || d == RUSH_BF16 || d == RUSH_C32 || is_f8(d); }
 
 /* Contiguous, n <= BLOCK. */
 static void convert_block(void *dst, rush_dtype dd, const void *src, rush_dtype sd, int64_t n)
@@ -241,6 +272,9 @@ static void convert_block(void *dst, rush_dtype dd, const void *src, rush_dtype 
     if (sd == RUSH_C32) {
         widen_f16(wide, src, 2 * n);
         src = wide, sd = RUSH_C64;
+    } else if (is_f8(sd)) {
+        widen_f8(wide, src, sd, n);
+        src = wide, sd = RUSH_F32;
     } else if (is_half(sd)) {
         (sd == RUSH_F16 ? widen_f16 : widen_bf16)(wide, src, n);
         src = wide, sd = RUSH_F32;
@@ -254,7 +288,8 @@ static void convert_block(void *dst, rush_dtype dd, const void *src, rush_dtype 
         steps[middle](narrow, src, sd, n);
         src = narrow;
     }
-    if (dd == RUSH_BF16) narrow_bf16(dst, src, n);
+    if (is_f8(dd)) narrow_f8(dst, src, dd, n);
+    else if (dd == RUSH_BF16) narrow_bf16(dst, src, n);
     else narrow_f16(dst, src, dd == RUSH_C32 ? 2 * n : n);
 }
 
