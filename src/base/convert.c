@@ -1,17 +1,16 @@
 /* convert.c - any number to any dtype, in scalar C: the reference, and the way of the rarer types.
  *
  * A number is loaded as an integer or as a complex double, and stored from that. Bulk conversions of the
- * common types are vectorised in kernels/cpu/copy.c, which comes here for the quantized types. Numbers out of an integer's range become what PyTorch's x86 build makes of them.
+ * common types are vectorised in kernels/cpu/copy.c, which comes here for the quantized types. Numbers out of an
+ * integer's range become what PyTorch's x86 build makes of them.
  */
 #include "base/base.h"
 #include "base/small_float.h"
 
-typedef rush_float_bits bits;
-
 float rush_f16_to_f32(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, e = h >> 10 & 31, m = h & 1023;
-    bits x;
+    rush_float_bits x;
     if (e == 31) {
         x.u = sign | 0x7f800000 | m << 13;
     } else if (e) {
@@ -25,13 +24,13 @@ float rush_f16_to_f32(uint16_t h)
 
 uint16_t rush_f32_to_f16(float f)
 {
-    bits x = {.f = f};
+    rush_float_bits x = {.f = f};
     uint16_t sign = (uint16_t)(x.u >> 16 & 0x8000);
     uint32_t a = x.u & 0x7fffffff;
     if (a > 0x7f800000) return sign | 0x7e00 | (uint16_t)(a >> 13 & 0x3ff);
     if (a >= 0x477ff000) return sign | 0x7c00; /* rounds to 65536 or more */
     if (a < 0x38800000) {                      /* subnormal: adding 2^-1 ulp-aligned rounds it to even */
-        bits y = {.u = a};
+        rush_float_bits y = {.u = a};
         y.f += 0.5f;
         return sign | (uint16_t)(y.u - 0x3f000000);
     }

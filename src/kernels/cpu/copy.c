@@ -72,7 +72,7 @@ static void narrow_bf16(half *restrict d, const float *restrict s, int64_t n)
 #endif
 #pragma omp simd
     for (int64_t k = i; k < n; k++) {
-        union { float f; uint32_t u; } x = {.f = s[k]};
+        rush_float_bits x = {.f = s[k]};
         uint32_t rounded = (x.u + 0x7fff + ((x.u >> 16) & 1)) >> 16;
         d[k] = (half)((x.u & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded);
     }

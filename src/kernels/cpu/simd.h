@@ -33,7 +33,7 @@ static inline void vd_store(double *p, vd v) { *(vd_any *)p = v; }
 #if defined(__FMA__)
 #include <immintrin.h>
 #endif
-/* The first n floats from p on, zeros beyond. */
+/* The first n floats from p on, zeros beyond; n <= VF. */
 static inline vf vf_load_part(const float *p, int n)
 {
 #if defined(__AVX512F__)

@@ -9,14 +9,13 @@
 
 static inline void load16(vf v[16], const float *from, int64_t row)
 {
-    for (int i = 0; i < 16; ++i) v[i] = (vf)_mm512_loadu_ps(from + i * row);
+    for (int i = 0; i < 16; ++i) v[i] = vf_load(from + i * row);
 }
 
 /* The first n elements of the first m rows, zeros beyond. */
 static inline void load_part16(vf v[16], const float *from, int64_t row, int m, int n)
 {
-    __mmask16 some = (__mmask16)((1u << n) - 1);
-    for (int i = 0; i < 16; ++i) v[i] = i < m ? (vf)_mm512_maskz_loadu_ps(some, from + i * row) : (vf){0};
+    for (int i = 0; i < 16; ++i) v[i] = i < m ? vf_load_part(from + i * row, n) : (vf){0};
 }
 
 /* to[c * to_row + r] = from[r * from_row + c] for r < rows, c < columns */

@@ -18,7 +18,7 @@ static inline T product(T x, T y)
     return make(re_of(x) * re_of(y) - im_of(x) * im_of(y), re_of(x) * im_of(y) + im_of(x) * re_of(y));
 }
 /* Products and quotients as PyTorch's vectors have them: each product of the one is rounded before it is added or subtracted, so that z times its
- * conjugate is real; the other is Smith's (1962), times the reciprocal of the divisor. */
+ * conjugate is real (APART: GCC fuses pairs of them even with contraction off); the other is Smith's (1962), times the reciprocal of the divisor. */
 #if defined(__has_builtin)
 #if __has_builtin(__builtin_assoc_barrier)
 #define APART(x) __builtin_assoc_barrier(x)
@@ -30,11 +30,9 @@ static inline T product(T x, T y)
 #define APART(x) (x)
 #endif
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
-#define FUSED(x, y, z) __builtin_fma(x, y, z)
-#define FUSEDf(x, y, z) __builtin_fmaf(x, y, z)
+#define MULADD(v, w, u) R(fma)(v, w, u)
 #else
-#define FUSED(x, y, z) ((x) * (y) + (z))
-#define FUSEDf(x, y, z) FUSED(x, y, z)
+#define MULADD(v, w, u) ((v) * (w) + (u))
 #endif
 static inline T product_apart(T x, T y)
 {
@@ -44,8 +42,8 @@ static inline T quotient(T x, T y)
 {
     const REAL_T a = re_of(x), b = im_of(x), c = re_of(y), d = im_of(y), size_c = R(fabs)(c), size_d = R(fabs)(d);
     const bool wide = size_c >= size_d, zero = size_c == 0 && size_d == 0;
-    const REAL_T more = wide ? c : d, less = wide ? d : c, part = less / more, one = 1 / R(FUSED)(less, part, more);
-    const REAL_T re = R(FUSED)(wide ? b : a, part, wide ? a : b) * one, im = R(FUSED)(wide ? -a : b, part, wide ? b : -a) * one;
+    const REAL_T more = wide ? c : d, less = wide ? d : c, part = less / more, one = 1 / MULADD(less, part, more);
+    const REAL_T re = MULADD(wide ? b : a, part, wide ? a : b) * one, im = MULADD(wide ? -a : b, part, wide ? b : -a) * one;
     return make(zero ? a / size_c : re, zero ? b / size_d : im);
 }
 static inline T times(T x, T y) { return im_of(x) == 0 ? scale(y, re_of(x)) : x * y; }
