@@ -159,7 +159,7 @@ RUSH_PY int rush_thread_limit(void); /* min(affinity, cgroup quota) at start, OM
 /* ---- locks: those of the process, in the order in which one may be taken while another is held. A fork takes all: lock.c ---- */
 
 typedef enum rush_lock_name {
-    RUSH_LOCK_SETTLE, RUSH_LOCK_SUMMARY, RUSH_LOCK_REPLACED, RUSH_LOCK_GUARD, RUSH_LOCK_ONEDNN, RUSH_LOCK_FFT, RUSH_LOCK_REGISTRY,
+    RUSH_LOCK_SUMMARY, RUSH_LOCK_REPLACED, RUSH_LOCK_GUARD, RUSH_LOCK_ONEDNN, RUSH_LOCK_SETTLE, RUSH_LOCK_FFT, RUSH_LOCK_REGISTRY,
     RUSH_LOCK_ACCUMULATORS, RUSH_LOCK_LATER, RUSH_LOCK_LOG, RUSH_LOCK_MEMORY,
     RUSH_LOCKS
 } rush_lock_name;

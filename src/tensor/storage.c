@@ -127,8 +127,10 @@ typedef struct settled {
 static void end_settled(void *owner)
 {
     settled *c = owner;
-    rush_kept *kept = atomic_load(&c->kept);
-    if (kept) kept->end(kept);
+    for (rush_kept *k = atomic_load(&c->kept), *next; k; k = next) {
+        next = k->next;
+        k->end(k);
+    }
     if (c->block) give_back(c->device, c->data, c->block);
     else if (c->release) c->release(c->owner);
     rush_free(c);
@@ -155,9 +157,32 @@ int rush_storage_settle(rush_storage *s)
     return failed;
 }
 
-_Atomic(rush_kept *) *rush_storage_kept(const rush_storage *s)
+bool rush_storage_settled(const rush_storage *s) { return s->release == end_settled; }
+
+#define ROOM(s) (2 * (s)->nbytes + (64 << 10)) /* for all forms */
+
+rush_kept *rush_storage_form(const rush_storage *s, size_t nbytes, bool (*fits)(const rush_kept *, const void *), rush_kept *(*make)(const void *), const void *arg)
 {
-    return s->release == end_settled ? &((settled *)s->owner)->kept : NULL;
+    if (!rush_storage_settled(s)) return NULL;
+    settled *c = s->owner;
+    unsigned version = atomic_load(&s->version);
+    rush_kept *first = atomic_load(&c->kept), *k, *made;
+    size_t taken = nbytes;
+    for (k = first; k; taken += k->nbytes, k = k->next)
+        if (k->version == version && fits(k, arg)) return k;
+    if (taken > ROOM(s) || !(made = make(arg))) return NULL;
+    made->nbytes = nbytes;
+    made->version = version;
+    rush_lock(RUSH_LOCK_SETTLE);
+    for (k = atomic_load(&c->kept); k != first && !fits(k, arg); k = k->next) continue; /* did another thread make it meanwhile? */
+    if (k == first) {
+        made->next = atomic_load(&c->kept);
+        atomic_store(&c->kept, made);
+    }
+    rush_unlock(RUSH_LOCK_SETTLE);
+    if (k == first) return made;
+    made->end(made);
+    return k;
 }
 
 rush_storage *rush_storage_lend(rush_storage *s)

@@ -126,11 +126,17 @@ RUSH_PY void rush_storage_unlend(rush_storage *);
 /* Says that the contents change no more, as those of a frozen program's weights: what an engine makes of them may be kept until the
  * storage ends. 0, or -1 and an error. */
 int rush_storage_settle(rush_storage *);
+bool rush_storage_settled(const rush_storage *);
+/* One such form: the head of a struct of the engine's, which knows its own by `end`. */
 typedef struct rush_kept {
     void (*end)(struct rush_kept *);
+    struct rush_kept *next;
+    size_t nbytes;
     unsigned version; /* of the storage that it was made of: a write after all makes it void */
 } rush_kept;
-_Atomic(rush_kept *) *rush_storage_kept(const rush_storage *); /* NULL: the contents may change */
+/* What fits of what is kept; else what `make` makes, with its first two fields and this many bytes. NULL where it can't, the contents may
+ * change, or the forms would take more than twice the room of what they were made of. */
+rush_kept *rush_storage_form(const rush_storage *, size_t nbytes, bool (*fits)(const rush_kept *, const void *arg), rush_kept *(*make)(const void *arg), const void *arg);
 RUSH_PY void rush_storage_keep(rush_storage *);
 RUSH_PY void rush_storage_drop(rush_storage *);
 

@@ -58,6 +58,10 @@ static int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; 
 #include "kernels/cpu/gemm.inc"
 #include "kernels/cpu/narrow.inc"
 
+static size_t panels_size(int64_t n, int64_t k) { return sizeof(float) * (size_t)(round_up(n, 2 * VF) * k + 16); }
+
+static void lay_out(const rush_gemm *g, void *to) { columns_f32(g, to, 0, g->n, 0, g->k); }
+
 static void product_f32(const rush_gemm *g)
 {
     if (g->m > 0 && g->n > 0 && !narrow(g)) gemm_f32(g);
@@ -132,5 +136,6 @@ static void integer(const rush_gemm *g, rush_dtype dtype)
 }
 
 RUSH_KERNELS(gemm) = {.f32 = product_f32, .f64 = gemm_f64, .blocked_f32 = blocked_parallel_f32, .blocked_f64 = blocked_parallel_f64,
+                      .panels_size = panels_size, .lay_out = lay_out,
                       .integer = integer, .dot_f32 = dot_f32, .dot_f64 = dot_f64,
                       .substitute_f32 = substitute_f32, .substitute_f64 = substitute_f64};

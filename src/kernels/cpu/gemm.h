@@ -13,6 +13,9 @@
  * up to 15 elements behind the last panel. */
 typedef void (*rush_pack)(const void *arg, void *to, int64_t line, int64_t lines, int64_t k0, int64_t k, int64_t wide);
 
+/* Element (p, j) of a matrix of k rows in panels of `wide` columns. */
+#define RUSH_PANEL_AT(wide, k, p, j) (((j) / (wide) * (k) + (p)) * (wide) + (j) % (wide))
+
 typedef struct rush_gemm {
     int64_t m, n, k;
     const void *a, *b, *bias; /* (m, k), (k, n), (n) */
@@ -23,6 +26,7 @@ typedef struct rush_gemm {
     /* A matrix that is not in memory as such (the windows of a convolution) is laid out by a function. */
     rush_pack pack_a, pack_b;
     const void *pack_arg;
+    const void *panels;       /* all of B, laid out beforehand, or NULL; b is then read by small products only */
     int64_t cut, cut_step;    /* cut > 0: column j of C lies at j / cut * cut_step + j % cut * cn */
     int64_t i0, j0;           /* of a part: where it begins */
 } rush_gemm;
@@ -66,6 +70,9 @@ struct rush_gemm_kernels {
     /* always the blocked way; needed for packing functions and cut columns */
     void (*blocked_f32)(const rush_gemm *);
     void (*blocked_f64)(const rush_gemm *);
+    /* B of floats that takes part in many products, in panels of 2 VF columns (simd.h), whose bytes these are */
+    size_t (*panels_size)(int64_t n, int64_t k);
+    void (*lay_out)(const rush_gemm *, void *panels);
     /* C += A B of integers, modulo the type's range; beta and alpha are the caller's */
     void (*integer)(const rush_gemm *, rush_dtype);
     float (*dot_f32)(int64_t n, const float *, int64_t, const float *, int64_t);

@@ -294,16 +294,22 @@ static void give_room(thread_cache *c, const rush_mem *m, const void *data, void
 
 void rush_engine_settled(const rush_storage *s, const void *data)
 {
-    if (s && !rush_storage_kept(s)) s = NULL;
+    if (s && !rush_storage_settled(s)) s = NULL;
     thread_cache *c = s ? cache() : mine;
     if (c) c->storage = s, c->in_storage = data;
 }
 
-/* A settled operand's form, beside its storage. The first that is asked for is the one that is kept. */
+/* A settled operand's form, beside its storage. */
 typedef struct kept_form {
     rush_kept base;
     form form;
 } kept_form;
+
+typedef struct wanted_form {
+    rush_mem *m;
+    void *data;
+    dnnl_stream_t stream;
+} wanted_form;
 
 static void end_kept(rush_kept *base)
 {
@@ -311,25 +317,30 @@ static void end_kept(rush_kept *base)
     free(base);
 }
 
-static void *kept_form_of(const rush_storage *s, const rush_mem *m, const void *data)
+static bool kept_fits(const rush_kept *k, const void *arg)
 {
-    const kept_form *k = (const kept_form *)atomic_load(rush_storage_kept(s));
-    return k && k->base.version == atomic_load(&s->version) && form_fits(&k->form, m, data) ? k->form.block : NULL;
+    const wanted_form *w = arg;
+    return k->end == end_kept && form_fits(&((const kept_form *)k)->form, w->m, w->data);
 }
 
-/* Takes the block over, unless there is no memory or another thread was faster. */
-static bool keep_form(const rush_storage *s, const rush_mem *m, const void *data, void *block, size_t got)
+static rush_kept *make_kept(const void *arg)
 {
-    rush_kept *none = NULL;
-    kept_form *k = atomic_load(rush_storage_kept(s)) ? NULL : malloc(sizeof *k);
-    if (!k) return false;
-    k->base = (rush_kept){end_kept, atomic_load(&s->version)};
-    if (form_take(&k->form, m, data, block, got)) {
-        if (atomic_compare_exchange_strong(rush_storage_kept(s), &none, &k->base)) return true;
-        dnnl_memory_desc_destroy(k->form.layout);
-    }
+    const wanted_form *w = arg;
+    size_t got;
+    void *block = rush_block_alloc(w->m->size, &got);
+    kept_form *k = block ? calloc(1, sizeof *k) : NULL;
+    if (k) k->base.end = end_kept;
+    if (k && dnnl_memory_set_data_handle(w->m->mem, block) == dnnl_success && reorder(w->m, w->stream, w->data, block) &&
+        form_take(&k->form, w->m, w->data, block, got)) return &k->base;
     free(k);
-    return false;
+    if (block) rush_block_free(block, got);
+    return NULL;
+}
+
+static void *kept_block(const rush_storage *s, rush_mem *m, void *data, dnnl_stream_t stream)
+{
+    const kept_form *k = (const kept_form *)rush_storage_form(s, m->size, kept_fits, make_kept, &(wanted_form){m, data, stream});
+    return k ? k->form.block : NULL;
 }
 
 /* Room for other layouts is taken for the run only: the allocator hands the next layer the same, still cached, block. */
@@ -348,14 +359,13 @@ static bool run(rush_primitive *p, void *const *data)
         dnnl_memory_set_data_handle(m->user ? m->user : m->mem, data[i]);
         if (!m->user) continue;
         bool keeps = c->storage && !m->result && data[i] == c->in_storage;
-        void *made = m->result ? NULL : form_fits(&c->shared, m, data[i]) ? c->shared.block : keeps ? kept_form_of(c->storage, m, data[i]) : NULL;
+        void *made = m->result ? NULL : form_fits(&c->shared, m, data[i]) ? c->shared.block : keeps ? kept_block(c->storage, m, data[i], stream) : NULL;
         if (made) {
             ok = dnnl_memory_set_data_handle(m->mem, made) == dnnl_success;
             continue;
         }
         block[i] = rush_block_alloc(m->size, &got[i]);
         ok = block[i] && dnnl_memory_set_data_handle(m->mem, block[i]) == dnnl_success && (m->result || reorder(m, stream, data[i], block[i]));
-        if (ok && keeps && keep_form(c->storage, m, data[i], block[i], got[i])) block[i] = NULL;
     }
     ok = ok && dnnl_primitive_execute(p->p, stream, p->nmem, args) == dnnl_success;
     for (int i = 0; i < p->nmem; ++i) {

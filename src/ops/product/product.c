@@ -48,6 +48,21 @@ typedef struct job {
     size_t esize;
 } job;
 
+/* A right-hand matrix that changes no more, where there are enough rows for that to pay, and so few that an engine would spend much of
+ * its time on laying it out. */
+#define LAID_OUT_ROWS 256
+
+static void lay_out(const rush_weight *w, void *to)
+{
+    rush_k_gemm->lay_out(&(rush_gemm){.n = w->n, .k = w->k, .b = w->at, .bk = w->k_step, .bn = w->n_step}, to);
+}
+
+static void find_panels(rush_gemm *g, const rush_storage *s)
+{
+    if (g->m < 4 || g->m > LAID_OUT_ROWS || g->n < RUSH_GEMM_WIDE || (double)g->m * (double)g->n * (double)g->k <= 32768) return;
+    g->panels = rush_laid_out(s, &(rush_weight){g->b, g->k, g->n, g->bk, g->bn, .nbytes = rush_k_gemm->panels_size(g->n, g->k), .lay_out = lay_out});
+}
+
 static void one(const job *j, int64_t i)
 {
     rush_gemm g = j->g;
@@ -71,7 +86,7 @@ RUSH_HOT static bool by_engine(const job *j)
     if (j->dtype != RUSH_F32 && j->dtype != RUSH_BF16) return false;
     if (g->alpha != 1 || (g->beta != 0 && g->beta != 1)) return false;
     if (work <= 32768 || ((g->m <= 8 || g->n <= 4) && j->batch == 1 && j->dtype == RUSH_F32)) return false;
-    if (j->dtype == RUSH_F32 && j->batch == 1 && rush_gemm_keeps(g)) return false;
+    if (g->panels || (j->dtype == RUSH_F32 && j->batch == 1 && rush_gemm_keeps(g))) return false;
     rush_engine_product p = {.dtype = j->dtype, .batch = j->batch, .m = g->m, .n = g->n, .k = g->k, .a = g->a, .b = g->b, .bias = g->bias,
                              .c = g->c, .ab = j->ab, .am = g->am, .ak = g->ak, .bb = j->bb, .bk = g->bk, .bn = g->bn, .cb = j->cb,
                              .cm = g->cm, .cn = g->cn, .beta = g->beta};
@@ -170,6 +185,9 @@ RUSH_HOT int rush_product(rush_tensor *c, const rush_tensor *a, const rush_tenso
     }
     switch (d) {
     case RUSH_F32:
+        if (batch == 1 && b->storage) find_panels(&j.g, b->storage);
+        run(&j);
+        return 0;
     case RUSH_F64:
         run(&j);
         return 0;

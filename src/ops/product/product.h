@@ -11,6 +11,15 @@
 int rush_product(rush_tensor *c, const rush_tensor *a, const rush_tensor *b, double alpha, double beta, const rush_tensor *bias);
 /* c = the product of each group, by `multiply`; offs is NULL where both factors have three dims (grouped.c). */
 RUSH_PY int rush_grouped(rush_tensor *c, rush_tensor *a, rush_tensor *b, rush_tensor *offs, int (*multiply)(rush_tensor *c, rush_tensor *a, rush_tensor *b));
+/* A weight of k inputs and n outputs, these elements apart, and how it is brought into the form in which a kernel reads it. */
+typedef struct rush_weight {
+    const void *at;
+    int64_t k, n, k_step, n_step, tap_step; /* tap_step: from one place of a window to the next */
+    size_t nbytes;                          /* of the form */
+    void (*lay_out)(const struct rush_weight *, void *to);
+} rush_weight;
+/* That form, if the storage is settled: made once and kept beside it. NULL where it isn't, or takes too much room (laid_out.c). */
+const void *rush_laid_out(const rush_storage *, const rush_weight *);
 /* Raises PyTorch's NotImplementedError for types without products. */
 int rush_product_dtype(rush_dtype, const char *kernel);
 /* The conjugate transpose: what every derivative of a product is made of. */

@@ -8,6 +8,7 @@
 #include "autograd/autograd.h"
 #include "kernels/cpu/rnn.h"
 #include "ops/geometry.h"
+#include "ops/product/product.h"
 #include "ops/product/rnn.h"
 
 /* ---- cells as formulas ---- */
@@ -129,14 +130,21 @@ typedef struct layer_job {
     char *dh, *dc, *dx, *dhh;
 } layer_job;
 
+static void pack_f32(const rush_weight *w, void *to) { rush_k_rnn->pack[0](w->k, w->n, w->at, w->k_step, w->n_step, to); }
+static void pack_f64(const rush_weight *w, void *to) { rush_k_rnn->pack[1](w->k, w->n, w->at, w->k_step, w->n_step, to); }
+
 /* (k, n) packed, or NULL where it doesn't pay (or without memory). */
 static const char *packed_weight(const rush_tensor *w, int64_t k, int64_t n, bool transposed, int64_t rows)
 {
     int64_t panels = (n + RUSH_RNN_PANEL - 1) / RUSH_RNN_PANEL * RUSH_RNN_PANEL, item = (int64_t)rush_dtypes[w->dtype].size;
     if (rows < 16 || k * panels * item > PACK_BYTES || !n || !k || w->flags & RUSH_T_NEG) return NULL;
+    rush_weight packed = {rush_ptr(w), k, n, w->stride[transposed], w->stride[!transposed], .nbytes = (size_t)(k * panels * item),
+                          .lay_out = w->dtype == RUSH_F64 ? pack_f64 : pack_f32};
+    const char *kept = rush_laid_out(w->storage, &packed);
+    if (kept) return kept;
     rush_tensor *room = rush_tensor_new(w->dtype, w->device, 1, (int64_t[]){k * panels});
     if (!room) return NULL;
-    rush_k_rnn->pack[w->dtype == RUSH_F64](k, n, rush_ptr(w), w->stride[transposed], w->stride[!transposed], rush_ptr(room));
+    packed.lay_out(&packed, rush_ptr(room));
     return rush_ptr(room);
 }
 
