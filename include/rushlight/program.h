@@ -31,8 +31,9 @@ RUSH_API int rush_program_input_at(const rush_module *, int i, rush_program_valu
 RUSH_API int rush_program_result_at(const rush_module *, int i, rush_program_value *);
 /* As rush_forward_all(), with room for as many results as there are. */
 RUSH_API int rush_program_run(rush_module *, int n, rush_tensor *const *in, int room, rush_tensor **out);
-/* For inference alone from now on: what follows from its tensors is computed once, batch normalisation joins convolutions. Parameters that
- * change later are not looked at again. 0; -1 and an error. */
+/* For inference alone from now on: what follows from its tensors is computed once, batch normalisation joins convolutions, weights
+ * are kept once more in the form in which kernels read them, and sums may be made in another order. Parameters that change later are not
+ * looked at again. 0; -1 and an error. */
 RUSH_API int rush_program_freeze(rush_module *);
 RUSH_API const char *rush_program_text(const rush_module *); /* its graph, a line for each call; lives in the scope */
 RUSH_API const char *rush_program_picture(const rush_module *, bool svg); /* the same as an SVG picture, or in the language of Graphviz */

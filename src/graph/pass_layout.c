@@ -4,7 +4,7 @@
 #include "graph/pass.h"
 #include "tensor/tensor.h"
 
-enum { FEW = 16 }; /* channels of a result from which on it pays */
+enum { FEW = 8 }; /* channels of a result from which on it pays */
 
 /* Operations on pictures whose results lie as what they read does. */
 static const char *const follow[] = {
@@ -23,13 +23,14 @@ static bool is_picture(const pass *p, const rush_operand *o) { return o->kind ==
 
 static bool is_last(const pass *p, const rush_operand *o) { return o->kind == RUSH_OPERAND_VALUE && p->last[o->value]; }
 
-/* A convolution of pictures that the engine does, not in groups, for which there are loops of our own, and gives enough channels. */
+/* A convolution of pictures that the engine does, not in groups, for which there are loops of our own, and gives enough channels. Those of
+ * one channel have no format that tells how the result shall lie. */
 static bool convolves(const pass *p, const rush_graph_node *node)
 {
     if (node->form != RUSH_NODE_CALL || (node->op != p->conv && node->op != p->convolution) || !is_picture(p, &node->in[0]) || node->out[0] == RUSH_NO_VALUE) return false;
-    const rush_graph_value *y = &p->g->value[node->out[0]];
+    const rush_graph_value *x = &p->g->value[node->in[0].value], *y = &p->g->value[node->out[0]];
     const rush_operand *groups = &node->in[node->op == p->conv ? 6 : 8];
-    return groups->kind == RUSH_OPERAND_CONSTANT && groups->constant.i == 1 && (y->dtype == RUSH_F32 || y->dtype == RUSH_BF16) && y->ndim == 4 && y->size[1].n >= FEW;
+    return groups->kind == RUSH_OPERAND_CONSTANT && groups->constant.i == 1 && (y->dtype == RUSH_F32 || y->dtype == RUSH_BF16) && y->ndim == 4 && y->size[1].n >= FEW && x->size[1].n != 1;
 }
 
 /* Does the result lie with its channels last, because the first argument does, or all of a list of them? */
@@ -104,7 +105,7 @@ static int run(rush_module *m, rush_program *program)
         if (node->block[0]) return 0;
         if (node->form == RUSH_NODE_CALL && node->op == p.convolution && (node->in[6].kind != RUSH_OPERAND_CONSTANT || node->in[6].constant.i)) return 0; /* transposed */
     }
-    if (convolutions < 2 || rush_graph_writes(g)) return 0;
+    if (!convolutions || rush_graph_writes(g)) return 0;
     for (size_t i = 0; i < RUSH_COUNT(follow); ++i) p.follows[i] = rush_op_find(follow[i]);
     uint32_t room = 2 * g->nvalues + most + 1; /* a value is brought there and back at most once for each that reads it */
     p.last = rush_scope_alloc(room * sizeof *p.last);

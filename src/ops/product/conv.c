@@ -6,6 +6,7 @@
  * complex numbers (four real ones) and second derivatives (the other two products) for free.
  */
 #include "op/formula.h"
+#include "kernels/cpu/winograd.h"
 #include "kernels/engine/engine.h"
 #include "ops/product/product.h"
 
@@ -234,6 +235,20 @@ static rush_tensor *as_last(rush_tensor *t)
     return copy && !rush_copy_into(copy, t) ? copy : NULL;
 }
 
+static void lay_out(const rush_weight *w, void *to)
+{
+    rush_k_winograd->lay_out(w->k, w->n, w->at, w->n_step, w->k_step, w->tap_step, to);
+}
+
+/* By fewer products, where the weight changes no more. Eager calls keep to the order of sums that oneDNN has. */
+static bool by_winograd(const rush_conv *c, const rush_tensor *x, const rush_tensor *w, const float *bias, float *y)
+{
+    if (w->ndim != 4 || !w->storage || !rush_k_winograd->takes(c)) return false;
+    const void *laid_out = rush_laid_out(w->storage, &(rush_weight){rush_ptr(w), c->in, c->out, w->stride[1], w->stride[0], w->stride[3],
+                                                                    rush_k_winograd->weight_size(c->in, c->out), lay_out});
+    return laid_out && rush_k_winograd->forward(c, rush_ptr(x), laid_out, bias, y);
+}
+
 /* Images with channels last, which oneDNN takes as they are: 1 done, 0 go another way, -1 an error. */
 static int product_last(int what, const rush_conv *c, rush_tensor *a, rush_tensor *b, const rush_tensor *bias, rush_tensor *to)
 {
@@ -246,6 +261,7 @@ static int product_last(int what, const rush_conv *c, rush_tensor *a, rush_tenso
     rush_tensor *y = what != GRAD_WEIGHT || rush_contiguous(to) ? to : rush_tensor_new(d, to->device, to->ndim, to->size);
     if (bias) bias = rush_contiguous_copy(bias);
     if (rush_failed()) return -1;
+    if (what == FORWARD && d == RUSH_F32 && by_winograd(c, a, b, bias ? rush_ptr(bias) : NULL, rush_ptr(y))) return 1;
     if (!by_engine(what, c, d, true, weight_last, rush_ptr(a), rush_ptr(b), bias && what == FORWARD ? rush_ptr(bias) : NULL, rush_ptr(y))) return 0;
     if (bias && what != FORWARD && add_bias(y, bias)) return -1;
     return y == to || !rush_copy_into(to, y) ? 1 : -1;
