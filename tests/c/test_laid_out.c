@@ -4,6 +4,8 @@
 #include "tensor/tensor.h"
 #include <rushlight/ops.h>
 
+#include <pthread.h>
+
 /* max |a - b| in units of max |b| */
 static double differs(rush_tensor *a, rush_tensor *b)
 {
@@ -61,6 +63,38 @@ static void parts_and_writes(void **state)
     }
 }
 
+typedef struct at_once {
+    rush_tensor *x, *w, *want;
+    bool same, failed;
+} at_once;
+
+static void *multiply(void *arg)
+{
+    at_once *a = arg;
+    rush_scope() a->same = differs(T("linear", V(a->x), V(a->w)), a->want) < 1e-6;
+    a->failed = rush_failed();
+    return NULL;
+}
+
+/* Several threads ask for the same form at once: one of theirs is kept. */
+static void threads_meet(void **state)
+{
+    rush_scope() {
+        rush_tensor *w = rush_randn(RUSH_INTS(200, 96)), *kept = settled(w), *x = rush_randn(RUSH_INTS(20, 96)), *want = T("linear", V(x), V(w));
+        at_once job[4];
+        pthread_t thread[4];
+        for (int k = 0; k < 4; ++k) {
+            job[k] = (at_once){x, kept, want, false, false};
+            assert_int_equal(pthread_create(&thread[k], NULL, multiply, &job[k]), 0);
+        }
+        for (int k = 0; k < 4; ++k) pthread_join(thread[k], NULL);
+        for (int k = 0; k < 4; ++k) {
+            if (job[k].failed) rush_fail(RUSH_RUNTIME_ERROR, "a thread failed"); /* errors are a thread's own */
+            assert_true(job[k].same);
+        }
+    }
+}
+
 static void convolve(int64_t batch, int64_t in, int64_t out, int64_t height, int64_t width, int64_t padding, bool with_bias, bool weight_last)
 {
     rush_scope() {
@@ -92,6 +126,6 @@ static void convolutions(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(parts_and_writes), cmocka_unit_test(convolutions)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(parts_and_writes), cmocka_unit_test(threads_meet), cmocka_unit_test(convolutions)};
     return SUITE(tests);
 }
