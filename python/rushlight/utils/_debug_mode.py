@@ -11,6 +11,7 @@ import traceback
 
 import rushlight as torch
 from rushlight.autograd import profiler
+from rushlight.distributed._dtensor import is_dtensor
 from rushlight.overrides import TorchFunctionMode, resolve_name
 from rushlight.utils._dtype_abbrs import dtype_abbrs
 from rushlight.utils._python_dispatch import TorchDispatchMode
@@ -56,10 +57,6 @@ class TensorIdTracker:
             self._numbers[t] = self._next
             self._next += 1
         return self._numbers[t]
-
-
-def _is_dtensor(t):
-    return hasattr(t, "_local_tensor") and hasattr(t, "_spec")
 
 
 def _placed(placements):
@@ -235,7 +232,7 @@ class DebugMode(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if any(_is_dtensor(t) for t in tree_leaves((args, kwargs))):
+        if any(is_dtensor(t) for t in tree_leaves((args, kwargs))):
             if self.record_realtensor:
                 self._begin(func, args, kwargs, self.call_depth)
             return NotImplemented
@@ -271,12 +268,12 @@ class DebugMode(TorchDispatchMode):
     # ---- values as text
 
     def _tensor(self, t):
-        kind = "dt" if _is_dtensor(t) else "ft" if isinstance(t, torch._subclasses.FakeTensor) else "t"
+        kind = "dt" if is_dtensor(t) else "ft" if isinstance(t, torch._subclasses.FakeTensor) else "t"
         number = f"${self._ids._id(t)}" if self.record_ids else ""
         text = f"{kind}{number}: {dtype_abbrs[t.dtype]}{list(t.shape)}"
         if self.record_tensor_attributes:
             text += "{%s}" % ", ".join(f"{name}={getattr(t, name)}" for name in self.record_tensor_attributes if hasattr(t, name))
-        return text + (f"| {_placed(t.placements)}" if _is_dtensor(t) else "")
+        return text + (f"| {_placed(t.placements)}" if is_dtensor(t) else "")
 
     def _show(self, value):
         if isinstance(value, torch.Tensor):

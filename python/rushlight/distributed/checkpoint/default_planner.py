@@ -9,6 +9,7 @@ import math
 
 import rushlight as torch
 
+from .._dtensor import is_dtensor
 from . import _flat
 from .metadata import (BytesStorageMetadata, ChunkStorageMetadata, Metadata, MetadataIndex, TensorProperties, TensorStorageMetadata)
 from .planner import (BytesIOWriteData, LoadItemType, LoadPlan, LoadPlanner, ReadItem, SavePlan, SavePlanner, TensorWriteData, WriteItem, WriteItemType)
@@ -18,13 +19,9 @@ __all__ = ["DefaultSavePlanner", "DefaultLoadPlanner", "create_default_local_loa
 _VERSION = "1.0.0"
 
 
-def _is_dtensor(obj):
-    return hasattr(obj, "_local_tensor") and hasattr(obj, "placements")
-
-
 def _pieces(name, obj):
     """[(where it begins, the tensor)] of what this process has of a tensor."""
-    if not _is_dtensor(obj):
+    if not is_dtensor(obj):
         return [((0,) * obj.dim(), obj)]
     if obj.device_mesh.get_coordinate() is None:
         return []
@@ -39,7 +36,7 @@ def _pieces(name, obj):
 def _write_items(name, obj):
     if not isinstance(obj, torch.Tensor):
         return [WriteItem(MetadataIndex(name), WriteItemType.BYTE_IO, bytes_io_data=BytesIOWriteData(0))]
-    kind = WriteItemType.SHARD if _is_dtensor(obj) else WriteItemType.TENSOR
+    kind = WriteItemType.SHARD if is_dtensor(obj) else WriteItemType.TENSOR
     return [WriteItem(MetadataIndex(name, at), kind, tensor_data=TensorWriteData(
         ChunkStorageMetadata(torch.Size(at), torch.Size(t.shape)), TensorProperties.create_from_tensor(obj), torch.Size(obj.shape)))
         for at, t in _pieces(name, obj)]

@@ -5,6 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import rushlight as torch
 
+from .._dtensor import is_dtensor
+
 __all__ = ["AsyncStager", "BlockingAsyncStager", "DefaultStager", "StagingOptions"]
 
 
@@ -52,7 +54,7 @@ class _Copies:
         return self._tensor(value, place) if isinstance(value, torch.Tensor) else value
 
     def _tensor(self, value, place):
-        if hasattr(value, "_local_tensor"):     # a DTensor
+        if is_dtensor(value):
             return value.detach().clone()
         to = self.kept.get(place) if self.kept is not None else None
         if to is None or to.shape != value.shape or to.dtype != value.dtype:
