@@ -42,7 +42,7 @@ static void usage(FILE *to)
            "       rushlight ops [NAME]    the schemas of all operations, or what one does\n"
            "       rushlight run MODEL INPUT.npy|.npz|FILE ... [-o OUT.npz] [--bench] [--frozen]\n"
            "                               runs a program (.pt2, .onnx, TorchScript's .pt); results are out0, out1, ...\n"
-           "       rushlight inspect MODEL [--dot | --svg]\n"
+           "       rushlight inspect MODEL [--frozen] [--dot | --svg]\n"
            "                               its graph, a line for each call, or a picture\n"
            "       rushlight inspect FILE.gguf         what it says about itself, and its tensors\n"
            "       rushlight convert MODEL OUT.onnx\n"

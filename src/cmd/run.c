@@ -147,17 +147,18 @@ int rush_cmd_run(int n, char **args)
 }
 
 const char rush_usage_inspect[] =
-    "usage: rushlight inspect MODEL [--dot | --svg]\n       rushlight inspect FILE.gguf\n";
+    "usage: rushlight inspect MODEL [--frozen] [--dot | --svg]\n       rushlight inspect FILE.gguf\n";
 
 int rush_cmd_inspect(int n, char **args)
 {
-    bool svg = false, dot = false;
-    if ((n = rush_options_read("inspect", (const rush_option[]){{"--svg", RUSH_TO(&svg)}, {"--dot", RUSH_TO(&dot)}, {0}}, 1, n, args)) < 0) return n;
-    if (!n || (svg && dot) || ((svg || dot) && rush_ends_with(args[0], ".gguf"))) return RUSH_CMD_WRONG;
+    bool svg = false, dot = false, frozen = false;
+    if ((n = rush_options_read("inspect", (const rush_option[]){{"--svg", RUSH_TO(&svg)}, {"--dot", RUSH_TO(&dot)}, {"--frozen", RUSH_TO(&frozen)}, {0}}, 1, n, args)) < 0) return n;
+    if (!n || (svg && dot) || ((svg || dot || frozen) && rush_ends_with(args[0], ".gguf"))) return RUSH_CMD_WRONG;
     int status = 0;
     rush_scope() {
         bool gguf = rush_ends_with(args[0], ".gguf");
         rush_module *net = gguf ? NULL : rush_program_load(args[0]);
+        if (net && frozen && rush_program_freeze(net)) return failed();
         const char *text = gguf ? rush_gguf_text(args[0]) : !net ? NULL : svg || dot ? rush_program_picture(net, svg) : rush_program_text(net);
         if (!text) status = failed();
         else if (svg || dot || gguf) fputs(text, stdout);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 static const rush_graph_pass *const passes[] = {
+    &rush_pass_functional,
     &rush_pass_common,
     &rush_pass_constants,
     &rush_pass_batch_norm,
@@ -112,9 +113,9 @@ static void replace(rush_operand *o, uint32_t value, uint32_t by)
         for (uint32_t i = 0; i < o->n; ++i) replace(&o->item[i], value, by);
 }
 
-void rush_graph_replace(rush_graph *g, uint32_t value, uint32_t by)
+void rush_graph_replace(rush_graph *g, uint32_t first, uint32_t value, uint32_t by)
 {
-    for (uint32_t k = 0; k < g->nnodes; ++k)
+    for (uint32_t k = first; k < g->nnodes; ++k)
         for (uint32_t i = 0; i < g->node[k].nin; ++i) replace(&g->node[k].in[i], value, by);
     for (uint32_t i = 0; i < g->nout; ++i) replace(&g->out[i], value, by);
 }

@@ -13,14 +13,14 @@ typedef struct rush_graph_pass {
     int (*run)(rush_module *, rush_program *); /* how many changes; -1 and an error */
 } rush_graph_pass;
 
-extern const rush_graph_pass rush_pass_common, rush_pass_constants, rush_pass_batch_norm, rush_pass_layout, rush_pass_dead;
+extern const rush_graph_pass rush_pass_functional, rush_pass_common, rush_pass_constants, rush_pass_batch_norm, rush_pass_layout, rush_pass_dead;
 
 /* Those of the list that are up to `most`. 0, or -1 and an error. */
 int rush_passes_run(rush_module *, rush_program *, enum rush_pass_when most);
 
 /* ---- for passes ---- */
 uint32_t *rush_graph_uses(const rush_graph *);  /* per value: operands that are it, results of the graph among them; in the scope */
-void rush_graph_replace(rush_graph *, uint32_t value, uint32_t by); /* in all operands */
+void rush_graph_replace(rush_graph *, uint32_t first, uint32_t value, uint32_t by); /* in all operands from node `first` on */
 bool rush_operand_same(const rush_operand *, const rush_operand *);
 /* Does the node nothing but make its results? */
 bool rush_node_is_pure(const rush_graph_node *);

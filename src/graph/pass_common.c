@@ -34,7 +34,7 @@ static int run(rush_module *m, rush_program *p)
         for (uint32_t j = 0; j < k && !drop[k]; ++j) {
             if (drop[j] || !same(&g->node[j], node)) continue;
             for (uint32_t i = 0; i < node->nout; ++i)
-                if (node->out[i] != RUSH_NO_VALUE) rush_graph_replace(g, node->out[i], g->node[j].out[i]);
+                if (node->out[i] != RUSH_NO_VALUE) rush_graph_replace(g, 0, node->out[i], g->node[j].out[i]);
             drop[k] = true;
             ++changes;
         }

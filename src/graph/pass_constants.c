@@ -50,7 +50,7 @@ static int keep(rush_module *m, rush_program *p, const rush_value *v, uint32_t n
         if (!made[i] || !uses[i]) continue;
         uint32_t c = rush_program_constant(m, p, p->graph->value[i].name, v[i].t);
         if (c == RUSH_NO_VALUE) return -1;
-        rush_graph_replace(p->graph, i, c);
+        rush_graph_replace(p->graph, 0, i, c);
     }
     return uses ? 0 : -1;
 }
