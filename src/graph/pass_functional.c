@@ -1,5 +1,5 @@
 /* pass_functional.c - calls in place become calls that make a new value, where nobody else can see the old one: other passes leave
- * programs alone that change tensors, and most networks do so with relu_ alone. No memory is lost, since a result takes the place of a
+ * programs alone that change tensors, and most networks do so with relu_ alone; dropout that drops nothing goes. No memory is lost, since a result takes the place of a
  * first argument that ends with it.
  */
 #include "graph/pass.h"
@@ -58,6 +58,13 @@ static bool is_alone(const rush_graph *g, uint32_t k)
     return false; /* it is given */
 }
 
+/* Dropout that drops nothing: its result is its argument. */
+static bool is_nothing(const rush_graph_node *node)
+{
+    if (node->form > RUSH_NODE_INPLACE || !strstr(node->op->base, "dropout") || node->nout != 1 || node->nin != 3 || node->in[0].kind != RUSH_OPERAND_VALUE) return false;
+    return node->in[2].kind == RUSH_OPERAND_CONSTANT && node->in[2].constant.kind == RUSH_V_BOOL && !node->in[2].constant.i;
+}
+
 /* "aten.relu_.default": without the underscore. */
 static const char *functional(rush_graph *g, const char *target)
 {
@@ -73,8 +80,15 @@ static int run(rush_module *m, rush_program *p)
 {
     rush_graph *g = p->graph;
     int changes = 0;
-    for (uint32_t k = 0; k < g->nnodes; ++k)
+    bool *drop = rush_scope_alloc(g->nnodes + 1);
+    if (!drop) return -1;
+    for (uint32_t k = 0; k < g->nnodes; ++k) {
         if (g->node[k].block[0]) return 0;
+        drop[k] = is_nothing(&g->node[k]);
+        if (drop[k] && g->node[k].out[0] != RUSH_NO_VALUE) rush_graph_replace(g, k + 1, g->node[k].out[0], g->node[k].in[0].value);
+        changes += drop[k];
+    }
+    rush_graph_drop_nodes(g, drop);
     for (uint32_t k = 0; k < g->nnodes; ++k) {
         rush_graph_node *node = &g->node[k];
         if (node->form != RUSH_NODE_INPLACE || node->nout != 1 || node->in[0].kind != RUSH_OPERAND_VALUE || !keeps_type(g, node) || !is_alone(g, k)) continue;

@@ -9,7 +9,7 @@ enum { FEW = 8 }; /* channels of a result from which on it pays */
 /* Operations on pictures whose results lie as what they read does. */
 static const char *const follow[] = {
     "relu", "relu6", "hardtanh", "leaky_relu", "elu", "gelu", "silu", "mish", "sigmoid", "tanh", "hardswish", "hardsigmoid", "clamp", "add.Tensor", "sub.Tensor",
-    "mul.Tensor", "dropout", "batch_norm", "_native_batch_norm_legit_no_training", "max_pool2d", "avg_pool2d", "upsample_nearest2d.vec", "upsample_bilinear2d.vec", "cat",
+    "mul.Tensor", "dropout", "batch_norm", "_native_batch_norm_legit_no_training", "max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "upsample_nearest2d.vec", "upsample_bilinear2d.vec", "cat",
 };
 
 typedef struct pass {
@@ -23,14 +23,14 @@ static bool is_picture(const pass *p, const rush_operand *o) { return o->kind ==
 
 static bool is_last(const pass *p, const rush_operand *o) { return o->kind == RUSH_OPERAND_VALUE && p->last[o->value]; }
 
-/* A convolution of pictures that the engine does, not in groups, for which there are loops of our own, and gives enough channels. Those of
+/* A convolution of pictures that is done where their channels are last: in one group, or of each channel by itself, and of enough channels. Those of
  * one channel have no format that tells how the result shall lie. */
 static bool convolves(const pass *p, const rush_graph_node *node)
 {
     if (node->form != RUSH_NODE_CALL || (node->op != p->conv && node->op != p->convolution) || !is_picture(p, &node->in[0]) || node->out[0] == RUSH_NO_VALUE) return false;
     const rush_graph_value *x = &p->g->value[node->in[0].value], *y = &p->g->value[node->out[0]];
     const rush_operand *groups = &node->in[node->op == p->conv ? 6 : 8];
-    return groups->kind == RUSH_OPERAND_CONSTANT && groups->constant.i == 1 && (y->dtype == RUSH_F32 || y->dtype == RUSH_BF16) && y->ndim == 4 && y->size[1].n >= FEW && x->size[1].n != 1;
+    return groups->kind == RUSH_OPERAND_CONSTANT && (groups->constant.i == 1 || (groups->constant.i == x->size[1].n && y->size[1].n == x->size[1].n)) && (y->dtype == RUSH_F32 || y->dtype == RUSH_BF16) && y->ndim == 4 && y->size[1].n >= FEW && x->size[1].n != 1;
 }
 
 /* Does the result lie with its channels last, because the first argument does, or all of a list of them? */

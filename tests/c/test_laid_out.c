@@ -95,19 +95,42 @@ static void threads_meet(void **state)
     }
 }
 
-static void convolve(int64_t batch, int64_t in, int64_t out, int64_t height, int64_t width, int64_t padding, bool with_bias, bool weight_last)
+/* Pictures x, and the weight, with channels last; stride, padding, dilation of both sides. */
+static void convolved(rush_tensor *x, rush_tensor *w, rush_tensor *bias, int64_t stride, int64_t padding, int64_t dilation, int64_t groups, bool weight_last)
 {
     rush_scope() {
-        rush_value last = rush_v_memory_format(RUSH_CHANNELS_LAST), ones = rush_v_ints((int64_t[]){1, 1}, 2), border = rush_v_ints((int64_t[]){padding, padding}, 2);
-        rush_tensor *x = rush_randn(RUSH_INTS(batch, in, height, width)), *w = rush_randn(RUSH_INTS(out, in, 3, 3)), *bias = with_bias ? rush_randn(RUSH_INTS(out)) : NULL;
+        rush_value last = rush_v_memory_format(RUSH_CHANNELS_LAST), step = rush_v_ints((int64_t[]){stride, stride}, 2), border = rush_v_ints((int64_t[]){padding, padding}, 2);
+        rush_value apart = rush_v_ints((int64_t[]){dilation, dilation}, 2);
         rush_tensor *kept = T("clone", V(w), weight_last ? last : RUSH_NONE), *pictures = T("clone", V(x), last);
         assert_int_equal(rush_storage_settle(kept->storage), 0);
-        rush_tensor *want = T("conv2d", V(x), V(w), V(bias), ones, border, ones, V(1));
-        for (int k = 0; k < 2; ++k) {
-            rush_tensor *got = T("conv2d", V(pictures), V(kept), V(bias), ones, border, ones, V(1));
+        rush_tensor *want = T("conv2d", V(x), V(w), V(bias), step, border, apart, V(groups));
+        for (int k = 0; k < 3; ++k) { /* at last with a weight that may change */
+            rush_tensor *got = T("conv2d", V(pictures), V(k < 2 ? kept : w), V(bias), step, border, apart, V(groups));
             assert_true(want && got && differs(got, want) < 3e-6);
         }
     }
+}
+
+static void convolve(int64_t batch, int64_t in, int64_t out, int64_t height, int64_t width, int64_t padding, bool with_bias, bool weight_last)
+{
+    rush_scope() {
+        rush_tensor *x = rush_randn(RUSH_INTS(batch, in, height, width)), *w = rush_randn(RUSH_INTS(out, in, 3, 3)), *bias = with_bias ? rush_randn(RUSH_INTS(out)) : NULL;
+        convolved(x, w, bias, 1, padding, 1, 1, weight_last);
+    }
+}
+
+static void convolutions_of_each_channel(void **state)
+{
+    static const int64_t channels[] = {8, 16, 72, 130, 5}, kernels[][2] = {{3, 3}, {5, 5}, {3, 1}, {1, 4}, {7, 7}};
+    for (int k = 0; k < 5; ++k)
+        for (int64_t stride = 1; stride < 4; ++stride)
+            for (int64_t dilation = 1; dilation < 3; ++dilation) {
+                rush_scope() {
+                    rush_tensor *w = rush_randn(RUSH_INTS(channels[k], 1, kernels[k][0], kernels[k][1])), *bias = dilation == 1 ? rush_randn(RUSH_INTS(channels[k])) : NULL;
+                    for (int64_t padding = dilation == 2 && k == 4 ? 2 : 0; padding < 4; ++padding)
+                        convolved(rush_randn(RUSH_INTS(1 + padding % 2, channels[k], 9 + padding, 11 + k)), w, bias, stride, padding, dilation, channels[k], padding % 2);
+                }
+            }
 }
 
 static void convolutions(void **state)
@@ -126,6 +149,6 @@ static void convolutions(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(parts_and_writes), cmocka_unit_test(threads_meet), cmocka_unit_test(convolutions)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(parts_and_writes), cmocka_unit_test(threads_meet), cmocka_unit_test(convolutions), cmocka_unit_test(convolutions_of_each_channel)};
     return SUITE(tests);
 }

@@ -145,6 +145,22 @@ def test_pictures_with_relu_in_place_are_laid_out(tmp_path):
         assert calls.count("contiguous") == 2 and not any(name.endswith("_") for name in calls)  # there, and back
 
 
+def squeezed(net, x):
+    y = F.hardswish(net.conv(x), inplace=True)
+    y = F.relu6(F.conv2d(y, net.more.weight[:, :1], net.more.bias, stride=2, padding=1, groups=16), inplace=True)
+    return torch.flatten(F.adaptive_avg_pool2d(F.hardsigmoid(F.adaptive_avg_pool2d(y, 1), inplace=True) * y, 1), 1)
+
+
+def test_channels_by_themselves_stay_last(tmp_path):
+    calls = frozen(tmp_path, squeezed, torch.randn(2, 3, 13, 10))
+    assert calls.count("contiguous") == 2 and not any(name.endswith("_") for name in calls)
+
+
+def test_dropout_that_drops_nothing_goes(tmp_path):
+    calls = frozen(tmp_path, lambda net, x: F.dropout(F.dropout(net.linear(x), 0.5, False, inplace=True).view(-1), 0.5, False), torch.randn(4, 8))
+    assert calls == ["linear", "view"]
+
+
 def test_pictures_of_one_channel(tmp_path):
     calls = frozen(tmp_path, lambda net, x: net.more(F.conv2d(x, net.more.weight[:, :1], padding=1)), torch.randn(2, 1, 9, 6))
     assert calls.count("contiguous") == 2

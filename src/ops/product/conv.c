@@ -6,6 +6,7 @@
  * complex numbers (four real ones) and second derivatives (the other two products) for free.
  */
 #include "op/formula.h"
+#include "kernels/cpu/depthwise.h"
 #include "kernels/cpu/winograd.h"
 #include "kernels/engine/engine.h"
 #include "ops/product/product.h"
@@ -249,6 +250,30 @@ static bool by_winograd(const rush_conv *c, const rush_tensor *x, const rush_ten
     return laid_out && rush_k_winograd->forward(c, rush_ptr(x), laid_out, bias, y);
 }
 
+static void lay_out_taps(const rush_weight *w, void *to)
+{
+    const float *from = w->at;
+    for (int64_t t = 0; t < w->k; ++t)
+        for (int64_t o = 0; o < w->n; ++o) ((float *)to)[t * w->n + o] = from[o * w->n_step + t * w->tap_step];
+}
+
+/* Each channel by itself, in the order of sums that our loops for channels first have. 1, 0 or -1 as product_last(). */
+static int by_channels(const rush_conv *c, const rush_tensor *x, const rush_tensor *w, const float *bias, float *y)
+{
+    if (w->ndim != 4 || c->groups == 1 || c->groups != c->in || c->in != c->out) return 0;
+    rush_weight taps = {rush_ptr(w), c->kernel[1] * c->kernel[2], c->out, 0, w->stride[0], w->stride[3],
+                        sizeof(float) * (size_t)(c->kernel[1] * c->kernel[2] * c->out), lay_out_taps};
+    const void *laid_out = w->storage ? rush_laid_out(w->storage, &taps) : NULL;
+    if (!laid_out) {
+        rush_tensor *room = rush_tensor_new(RUSH_F32, w->device, 2, (int64_t[]){taps.k, taps.n});
+        if (!room) return -1;
+        lay_out_taps(&taps, rush_ptr(room));
+        laid_out = rush_ptr(room);
+    }
+    rush_k_depthwise->forward(c, rush_ptr(x), laid_out, bias, y);
+    return 1;
+}
+
 /* Images with channels last, which oneDNN takes as they are: 1 done, 0 go another way, -1 an error. */
 static int product_last(int what, const rush_conv *c, rush_tensor *a, rush_tensor *b, const rush_tensor *bias, rush_tensor *to)
 {
@@ -262,7 +287,8 @@ static int product_last(int what, const rush_conv *c, rush_tensor *a, rush_tenso
     if (bias) bias = rush_contiguous_copy(bias);
     if (rush_failed()) return -1;
     if (what == FORWARD && d == RUSH_F32 && by_winograd(c, a, b, bias ? rush_ptr(bias) : NULL, rush_ptr(y))) return 1;
-    if (!by_engine(what, c, d, true, weight_last, rush_ptr(a), rush_ptr(b), bias && what == FORWARD ? rush_ptr(bias) : NULL, rush_ptr(y))) return 0;
+    if (!by_engine(what, c, d, true, weight_last, rush_ptr(a), rush_ptr(b), bias && what == FORWARD ? rush_ptr(bias) : NULL, rush_ptr(y)))
+        return what == FORWARD && d == RUSH_F32 ? by_channels(c, a, b, bias ? rush_ptr(bias) : NULL, rush_ptr(y)) : 0;
     if (bias && what != FORWARD && add_bias(y, bias)) return -1;
     return y == to || !rush_copy_into(to, y) ? 1 : -1;
 }
