@@ -1,5 +1,5 @@
 /* pass_functional.c - calls in place become calls that make a new value, where nobody else can see the old one: other passes leave
- * programs alone that change tensors, and most networks do so with relu_ alone; dropout that drops nothing goes. No memory is lost, since a result takes the place of a
+ * programs alone that change tensors, and most networks do so with relu_ alone; dropout that drops nothing goes. A run loses no memory, since a result takes the place of a
  * first argument that ends with it.
  */
 #include "graph/pass.h"
@@ -103,4 +103,4 @@ static int run(rush_module *m, rush_program *p)
     return changes;
 }
 
-const rush_graph_pass rush_pass_functional = {.name = "functional", .when = RUSH_PASS_FROZEN, .run = run};
+const rush_graph_pass rush_pass_functional = {.name = "functional", .when = RUSH_PASS_RUN, .run = run};
