@@ -33,6 +33,7 @@ typedef struct c_buffer {
     uint32_t number;        /* among those of the same use                       */
     int64_t first, last;    /* steps that write and read it                      */
     int64_t n, at;          /* elements; of work: where in its type's array      */
+    struct c_buffer *over;  /* the one whose place it takes, or NULL             */
     const char *name;       /* of weights                                        */
     bool written;           /* by a step                                         */
     rush_tensor *whole;     /* of weights and constants: what is written down    */

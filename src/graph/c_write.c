@@ -73,14 +73,39 @@ const char *rush_c_place(c_record *r, const rush_tensor *t)
 
 /* ---- memory ---- */
 
+/* Does t lie as `out` does, alone in a buffer? */
+static bool lies_as(const rush_tensor *t, const rush_tensor *out, const c_buffer *b)
+{
+    return !t->offset && t->ndim == out->ndim && t->numel == b->n && !memcmp(t->size, out->size, sizeof *t->size * (size_t)t->ndim) &&
+           !memcmp(t->stride, out->stride, sizeof *t->stride * (size_t)t->ndim);
+}
+
+/* The result of step i, one of a row of pointwise.def, takes the place of an argument that ends there. */
+static void take_over(const c_record *r, int64_t i)
+{
+    const c_step *s = &r->step[i];
+    const rush_tensor *out = s->row && !*s->row->name && !s->inplace && s->out[0].kind == RUSH_V_TENSOR ? s->out[0].t : NULL;
+    c_buffer *b = out ? rush_c_buffer_of(r, out->storage) : NULL;
+    if (!b || b->use != C_WORK || b->first != i || !lies_as(out, out, b)) return;
+    for (int k = 0; k < s->op->nargs && !b->over; ++k) {
+        c_buffer *a = s->in[k].kind == RUSH_V_TENSOR && s->in[k].t ? rush_c_buffer_of(r, s->in[k].t->storage) : NULL;
+        bool ends = a && a != b && a->use == C_WORK && a->first >= 0 && a->last == i && a->dtype == b->dtype && a->n == b->n;
+        for (int j = 0; j < s->op->nargs && ends; ++j)
+            if (s->in[j].kind == RUSH_V_TENSOR && s->in[j].t && s->in[j].t->storage == a->storage) ends = lies_as(s->in[j].t, out, b);
+        if (ends) b->over = a->over ? a->over : a;
+    }
+    if (b->over) b->over->last = b->last;
+}
+
 /* Buffers that live at once get places apart: the largest first, each at the first gap that takes it. How many elements of each type. */
 static int plan(const c_record *r, int64_t *total)
 {
     uint32_t *order = rush_scope_alloc(sizeof *order * (r->nbuffers + 1u)), n = 0;
     if (!order) return -1;
+    for (uint32_t i = 0; i < r->nsteps; ++i) take_over(r, i);
     for (uint32_t i = 0; i < r->nbuffers; ++i) {
         const c_buffer *b = &r->buffer[i];
-        if (b->use != C_WORK || b->first < 0) continue;
+        if (b->use != C_WORK || b->first < 0 || b->over) continue;
         uint32_t k = n++;
         for (; k && r->buffer[order[k - 1]].n < b->n; --k) order[k] = order[k - 1];
         order[k] = i;
@@ -102,6 +127,8 @@ static int plan(const c_record *r, int64_t *total)
         RUSH_CHECK(type >= 0, RUSH_NOT_IMPLEMENTED, "there are no tensors of %s in C files", rush_dtype_name(b->dtype));
         total[type] = RUSH_MAX(total[type], b->at + b->n);
     }
+    for (uint32_t i = 0; i < r->nbuffers; ++i)
+        if (r->buffer[i].over) r->buffer[i].at = r->buffer[i].over->at;
     return 0;
 }
 

@@ -149,3 +149,37 @@ def test_frozen_weights_that_share_memory(tmp_path):
     subprocess.run([here, "run", tmp_path / "net.pt2", tmp_path / "in.npz", "--frozen", "-o", tmp_path / "out.npz"], check=True)
     with torch.no_grad():
         assert np.abs(np.load(tmp_path / "out.npz")["out0"] - net(x).numpy()).max() < 1e-5
+
+
+def test_elementwise_results_take_the_place_of_what_ends(tmp_path):
+    """The C file needs no more memory than a program that works in place, and nothing that is read later is overwritten."""
+    import ctypes
+    import re
+
+    import rushlight as torch
+
+    class Chain(torch.nn.Module):
+        def forward(self, x):
+            y = x @ x
+            return ((y.relu() * 2 + x).sigmoid() @ x).tanh() + 1
+
+    class Later(torch.nn.Module):
+        def forward(self, x):
+            y = x @ x
+            z = y * 2
+            t = z + z.t()          # an element of another place
+            u = y.narrow(0, 0, 8) - t[8:]
+            return t.exp() * z, u.neg() + y[0], (t + t).view(-1).cos()
+    x = np.random.default_rng(0).standard_normal((16, 16)).astype(np.float32) / 8
+    for name, net in (("chain", Chain()), ("later", Later())):
+        torch.export.save(torch.export.export(net, (torch.from_numpy(x),)), tmp_path / "net.pt2")
+        told = command(tmp_path / "net.pt2", "-o", tmp_path / f"{name}.c")
+        assert told.returncode == 0, told.stderr
+        want = net(torch.from_numpy(x))
+        want = want if isinstance(want, tuple) else (want,)
+        out = [np.zeros(tuple(y.shape), np.float32) for y in want]
+        getattr(built(tmp_path, name), name + "_run")(ctypes.c_void_p(x.ctypes.data), *(ctypes.c_void_p(o.ctypes.data) for o in out))
+        for y, o in zip(want, out):
+            np.testing.assert_allclose(o, y.numpy(), rtol=1e-5, atol=1e-6)
+        if name == "chain":
+            assert re.findall(r"work_float\[(\d+)\]", (tmp_path / "chain.c").read_text())[0] == str(2 * x.size)
