@@ -132,7 +132,8 @@ def pytest_collection_modifyitems(config, items):
     only, done = plan["only"] and set(plan["only"]), set(plan["done"])
     part, which = plan["part"]
     chosen = [item for item in items if _name(item.nodeid) not in done and (_name(item.nodeid) in only if only is not None else zlib.crc32(item.nodeid.encode()) % part == which)]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+    kept = set(chosen)
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = sorted(chosen, key=lambda item: zlib.crc32(b"order" + item.nodeid.encode())) if plan["until"] else chosen
     config.until = plan["until"]
 

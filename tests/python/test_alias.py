@@ -26,6 +26,7 @@ PROGRAM = textwrap.dedent("""
         assert torch.__version__ >= "2.13" and torch.__version__ < (2, 14)
         assert importlib.metadata.version("torch") == "2.13.0"
         assert importlib.util.find_spec("torch") is not None and importlib.util.find_spec("torch.nothing") is None
+        assert torch.jit.__name__ == "torch.jit" and torch.jit._script.__spec__.name == "rushlight.jit._script"
         from torch.multiprocessing.spawn import ProcessContext
         assert callable(mp.spawn)
         q = mp.get_context("spawn").SimpleQueue()

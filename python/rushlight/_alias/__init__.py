@@ -31,7 +31,7 @@ class _SameModule:
         if hasattr(module, "__path__"):
             # Its submodules get their torch names now: importing one later would make importlib set it as an
             # attribute again, over a function of the same name (multiprocessing.spawn is both).
-            share(module.__name__ + ".")
+            share(own_name(torch_name(module.__name__)) + ".")
 
     def is_package(self, fullname):
         spec = importlib.util.find_spec(own_name(fullname))
@@ -112,6 +112,10 @@ ELSEWHERE = {OWN + "._basics": OWN, OWN + "._streams": OWN, OWN + ".sparse._cons
              OWN + ".serialization._loading": OWN + ".serialization"}
 
 
+# Modules that say their torch names themselves: programs take them for the names of backends (torch.jit.__name__).
+NAMED = {OWN + ".jit"}
+
+
 def rename(module):
     """Classes and functions made in a module say its torch name, under which it is then found: they are printed and pickled with it."""
     name = module.__name__
@@ -122,6 +126,8 @@ def rename(module):
             thing.__module__ = torch_name(ELSEWHERE.get(name, name))
             if line is not None:  # since 3.13 where its source is, which goes with the old name
                 thing.__firstlineno__ = line
+    if name in NAMED:
+        module.__name__ = torch_name(name)
 
 
 def is_active():

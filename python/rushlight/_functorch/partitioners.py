@@ -8,6 +8,10 @@ def _is_tangent(node):
     return node.op == "placeholder" and node.target.startswith("tangents")
 
 
+def _is_primal(node):
+    return node.op == "placeholder" and not _is_tangent(node)
+
+
 def _changes(node):
     """Whether a node does more than to return something."""
     from rushlight._dynamo.capture import effects_of
@@ -57,8 +61,7 @@ def default_partition(joint_module, _joint_inputs, *, num_fwd_outputs, **more):
     saved = dict.fromkeys(n for node in nodes[:-1] if node in late for n in node.all_input_nodes if n not in late)
     saved.update(dict.fromkeys(n for n in grads if isinstance(n, torch.fx.Node) and n not in late))
     kept = _values_only(list(saved))
-    primals = [n for n in nodes if n.op == "placeholder" and not _is_tangent(n)]
-    tangents = [n for n in nodes if _is_tangent(n)]
+    primals, tangents = list(filter(_is_primal, nodes)), list(filter(_is_tangent, nodes))
     return _taken(joint_module, primals, results + kept, changes), _taken(joint_module, kept + tangents, grads)
 
 

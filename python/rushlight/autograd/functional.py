@@ -8,21 +8,21 @@ import rushlight as torch
 __all__ = ["vjp", "jvp", "jacobian", "hessian", "hvp", "vhp"]
 
 
-def _tuple_of(value, what, where):
-    """(tuple of tensors, was it a tuple)"""
-    is_tuple = isinstance(value, tuple)
-    values = value if is_tuple else (value,)
+def _as_tuple(inp, arg_name, fn_name):
+    """(was it a tuple, tuple of tensors)"""
+    is_tuple = isinstance(inp, tuple)
+    values = inp if is_tuple else (inp,)
     for i, item in enumerate(values):
         if not isinstance(item, torch.Tensor):
             if is_tuple:
                 raise TypeError("The %s given to %s must be either a Tensor or a tuple of Tensors but the value at index "
-                                "%d has type %s." % (what, where, i, type(item)))
+                                "%d has type %s." % (arg_name, fn_name, i, type(item)))
             raise TypeError("The %s given to %s must be either a Tensor or a tuple of Tensors but the given %s has type "
-                            "%s." % (what, where, what, type(item)))
-    return values, is_tuple
+                            "%s." % (arg_name, fn_name, arg_name, type(item)))
+    return is_tuple, values
 
 
-def _fresh(inputs, create_graph, need_graph=True):
+def _grad_preprocess(inputs, create_graph, need_graph=True):
     """Inputs to differentiate with respect to; with create_graph still connected to the given ones."""
     result = []
     for tensor in inputs:
@@ -34,7 +34,7 @@ def _fresh(inputs, create_graph, need_graph=True):
 
 
 def _outputs_of(func, inputs, where, strict):
-    outputs, is_tuple = _tuple_of(func(*inputs), "outputs of the user-provided function", where)
+    is_tuple, outputs = _as_tuple(func(*inputs), "outputs of the user-provided function", where)
     if strict:
         for i, out in enumerate(outputs):
             if not out.requires_grad:
@@ -77,13 +77,32 @@ def _zeros_for_none(grads, like, strict, create_graph, missing=_NO_PART):
     return tuple(result)
 
 
+def _construct_standard_basis_for(tensors, tensor_numels):
+    """For each tensor a matrix: the rows are the unit vectors of all the tensors' elements, the columns those of its own."""
+    from .._functorch.transforms import unit_vectors
+    return tuple(part.reshape(sum(tensor_numels), n) for part, n in zip(unit_vectors(tensors), tensor_numels))
+
+
+def _grad_postprocess(values, create_graph):
+    """A tuple, of tensors or of tuples of them, that is cut off from the graph where nobody goes on from it."""
+    if create_graph:
+        return values
+    return tuple(v.detach() if isinstance(v, torch.Tensor) else _grad_postprocess(v, False) if isinstance(v, tuple) else v for v in values)
+
+
+def _tuple_postprocess(values, is_tuple):
+    """Of a tuple what a caller gets who gave no tuple; for tuples of tuples, with one answer for each of the two."""
+    outer, inner = is_tuple if isinstance(is_tuple, tuple) else (is_tuple, True)
+    if not inner:
+        values = tuple(row[0] for row in values)
+    return values if outer else values[0]
+
+
 def _give(values, is_tuple, create_graph):
-    if not create_graph:
-        values = tuple(v.detach() if isinstance(v, torch.Tensor) else v for v in values)
-    return values if is_tuple else values[0]
+    return _tuple_postprocess(_grad_postprocess(values, create_graph), is_tuple)
 
 
-def _check_v(v, other, other_is_tuple):
+def _validate_v(v, other, other_is_tuple):
     if len(other) != len(v):
         if other_is_tuple:
             raise RuntimeError("v is a tuple of invalid length: should be %d but got %d." % (len(other), len(v)))
@@ -97,13 +116,13 @@ def _check_v(v, other, other_is_tuple):
 def vjp(func, inputs, v=None, create_graph=False, strict=False):
     """(func(inputs), v' J)"""
     with torch.enable_grad():
-        given, is_tuple = _tuple_of(inputs, "inputs", "vjp")
-        xs = _fresh(given, create_graph)
+        is_tuple, given = _as_tuple(inputs, "inputs", "vjp")
+        xs = _grad_preprocess(given, create_graph)
         outputs, out_tuple = _outputs_of(func, xs, "vjp", strict)
         if v is not None:
-            v, _ = _tuple_of(v, "v", "vjp")
-            v = _fresh(v, create_graph, need_graph=False)
-            _check_v(v, outputs, out_tuple)
+            _, v = _as_tuple(v, "v", "vjp")
+            v = _grad_preprocess(v, create_graph, need_graph=False)
+            _validate_v(v, outputs, out_tuple)
         elif len(outputs) != 1 or outputs[0].nelement() != 1:
             raise RuntimeError("The vector v can only be None if the user-provided function returns a single Tensor with a "
                                "single element.")
@@ -125,12 +144,12 @@ def _double_back(outputs, xs, v, create_graph, strict):
 def jvp(func, inputs, v=None, create_graph=False, strict=False):
     """(func(inputs), J v)"""
     with torch.enable_grad():
-        given, is_tuple = _tuple_of(inputs, "inputs", "jvp")
-        xs = _fresh(given, create_graph)
+        is_tuple, given = _as_tuple(inputs, "inputs", "jvp")
+        xs = _grad_preprocess(given, create_graph)
         if v is not None:
-            v, _ = _tuple_of(v, "v", "jvp")
-            v = _fresh(v, create_graph, need_graph=False)
-            _check_v(v, xs, is_tuple)
+            _, v = _as_tuple(v, "v", "jvp")
+            v = _grad_preprocess(v, create_graph, need_graph=False)
+            _validate_v(v, xs, is_tuple)
         elif len(xs) != 1 or xs[0].nelement() != 1:
             raise RuntimeError("The vector v can only be None if the input to the user-provided function is a single Tensor "
                                "with a single element.")
@@ -151,7 +170,7 @@ def _jacobian_forward(func, given, is_tuple, strict):
     for k in range(sum(t.numel() for t in given)):
         with fwAD.dual_level():
             duals = tuple(fwAD.make_dual(x, part[k].view_as(x)) for x, part in zip(given, basis))
-            outputs, out_tuple = _tuple_of(func(*duals), "outputs", "jacobian")
+            out_tuple, outputs = _as_tuple(func(*duals), "outputs", "jacobian")
             tangents = []
             for out in outputs:
                 primal, tangent = fwAD.unpack_dual(out)
@@ -170,18 +189,13 @@ def _jacobian_forward(func, given, is_tuple, strict):
     return tuple(row[0] for row in result) if out_tuple else result[0][0]
 
 
-def _nest(rows, out_tuple, in_tuple):
-    rows = [tuple(row) if in_tuple else row[0] for row in rows]
-    return tuple(rows) if out_tuple else rows[0]
-
-
 def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"):
     """The matrix of derivatives of every output element by every input element."""
     if strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has '
                              'more outputs than inputs, "forward-mode" tends to be more performant. Otherwise, prefer to '
                              'use "reverse-mode".')
-    given, is_tuple = _tuple_of(inputs, "inputs", "jacobian")
+    is_tuple, given = _as_tuple(inputs, "inputs", "jacobian")
     if strategy == "forward-mode":
         if create_graph:
             raise NotImplementedError("torch.autograd.functional.jacobian: `create_graph=True` and "
@@ -192,7 +206,7 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
                                       "`vectorize=True`.")
         return _jacobian_forward(func, given, is_tuple, strict)
     with torch.enable_grad():
-        xs = _fresh(given, create_graph)
+        xs = _grad_preprocess(given, create_graph)
         outputs, out_tuple = _outputs_of(func, xs, "jacobian", strict)
         if vectorize and strict:
             raise RuntimeError("torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported "
@@ -221,16 +235,14 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
                     columns[i].append(grad)
             rows.append([torch.stack(column).view(out.size() + x.size()) if column
                          else x.new_zeros(out.size() + x.size()) for column, x in zip(columns, xs)])
-    if not create_graph:
-        rows = [[value.detach() for value in row] for row in rows]
-    return _nest(rows, out_tuple, is_tuple)
+    return _tuple_postprocess(_grad_postprocess(tuple(map(tuple, rows)), create_graph), (out_tuple, is_tuple))
 
 
 def _scalar(func, where, strict):
     """func, checked to return one number."""
     def checked(*args):
         out = func(*args)
-        values, is_tuple = _tuple_of(out, "outputs of the user-provided function", where)
+        is_tuple, values = _as_tuple(out, "outputs of the user-provided function", where)
         if strict:
             _outputs_of(lambda: values, (), where, True)
         if is_tuple or not isinstance(out, torch.Tensor):
@@ -243,7 +255,7 @@ def _scalar(func, where, strict):
 
 def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, outer_jacobian_strategy="reverse-mode"):
     """The second derivatives of a function that returns one number."""
-    given, is_tuple = _tuple_of(inputs, "inputs", "hessian")
+    is_tuple, given = _as_tuple(inputs, "inputs", "hessian")
     if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
     scalar = _scalar(func, "hessian", strict)
@@ -265,12 +277,12 @@ def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, out
 
 def _second_order(name, func, inputs, v, create_graph, strict):
     """What vhp and hvp begin with: (outputs, inputs of their own, whether a tuple was given, v, gradient)."""
-    given, is_tuple = _tuple_of(inputs, "inputs", name)
-    xs = _fresh(given, create_graph)
+    is_tuple, given = _as_tuple(inputs, "inputs", name)
+    xs = _grad_preprocess(given, create_graph)
     if v is not None:
-        v, _ = _tuple_of(v, "v", name)
-        v = _fresh(v, create_graph, need_graph=False)
-        _check_v(v, xs, is_tuple)
+        _, v = _as_tuple(v, "v", name)
+        v = _grad_preprocess(v, create_graph, need_graph=False)
+        _validate_v(v, xs, is_tuple)
     elif len(xs) != 1 or xs[0].nelement() != 1:
         raise RuntimeError("The vector v can only be None if the input to the user-provided function is a single Tensor "
                            "with a single element.")

@@ -145,17 +145,18 @@ static rush_op op_linalg_matrix_rank_tol_tensor = {
 /* in[0] with dims (in ints) as the matrix, of order `ord` given as number or name. */
 static rush_tensor *matrix_norm(rush_tensor *a, rush_value ord, const int64_t *dims, bool keepdim, rush_value dtype)
 {
+    bool named = ord.kind == RUSH_V_STRING, frobenius = named && !strcmp(ord.s, "fro"), nuclear = named && !strcmp(ord.s, "nuc");
+    double p = named ? 0 : rush_to_double(ord);
+    RUSH_CHECK_NULL(rush_dtypes[a->dtype].category >= 2, RUSH_RUNTIME_ERROR, "Expected a floating point or complex tensor as input. Got %s", rush_dtype_name(a->dtype));
+    RUSH_CHECK_NULL(!named || frobenius || nuclear, RUSH_RUNTIME_ERROR, "linalg.matrix_norm: Order %s not supported.", ord.s);
+    RUSH_CHECK_NULL(named || fabs(p) == 1 || fabs(p) == 2 || isinf(p), RUSH_RUNTIME_ERROR, "linalg.matrix_norm: Order %g not supported.", p);
+    RUSH_CHECK_NULL(a->ndim >= 2, RUSH_RUNTIME_ERROR, "linalg.matrix_norm: The input tensor A must have at least 2 dimensions.");
     int d0 = rush_dim_wrap(dims[0], a->ndim), d1 = rush_dim_wrap(dims[1], a->ndim);
     if (d0 < 0 || d1 < 0) return NULL;
-    RUSH_CHECK_NULL(rush_dtypes[a->dtype].category >= 2, RUSH_RUNTIME_ERROR, "Expected a floating point or complex tensor as input. Got %s", rush_dtype_name(a->dtype));
-    RUSH_CHECK_NULL(a->ndim >= 2, RUSH_RUNTIME_ERROR, "The input tensor A must have at least 2 dimensions.");
     RUSH_CHECK_NULL(d0 != d1, RUSH_RUNTIME_ERROR, "linalg.matrix_norm: dims must be different. Got (%lld, %lld)", (long long)dims[0], (long long)dims[1]);
     if (HAS(dtype)) a = to_dtype(a, (rush_dtype)dtype.i);
     if (!a) return NULL;
-    if (ord.kind == RUSH_V_STRING && !strcmp(ord.s, "fro")) return T("linalg_vector_norm", V(a), V(2), INTS(d0, d1), V(keepdim));
-    double p = ord.kind == RUSH_V_STRING ? 0 : rush_to_double(ord);
-    bool nuclear = ord.kind == RUSH_V_STRING && !strcmp(ord.s, "nuc");
-    RUSH_CHECK_NULL(nuclear || ord.kind != RUSH_V_STRING, RUSH_RUNTIME_ERROR, "linalg.matrix_norm: Order %s not supported.", ord.s);
+    if (frobenius) return T("linalg_vector_norm", V(a), V(2), INTS(d0, d1), V(keepdim));
     if (nuclear || fabs(p) == 2) {
         int64_t order[RUSH_MAXDIM], n = 0;
         for (int d = 0; d < a->ndim; ++d)
@@ -171,7 +172,6 @@ static rush_tensor *matrix_norm(rush_tensor *a, rush_value ord, const int64_t *d
         }
         return r;
     }
-    RUSH_CHECK_NULL(fabs(p) == 1 || isinf(p), RUSH_RUNTIME_ERROR, "linalg.matrix_norm: Order %g not supported.", p);
     int along = isinf(p) ? d1 : d0, rest = isinf(p) ? d0 : d1; /* sums of columns (1) or rows (inf) */
     if (rest > along && !keepdim) --rest;
     rush_tensor *sums = T("linalg_vector_norm", V(a), V(1), INTS(along), V(keepdim));

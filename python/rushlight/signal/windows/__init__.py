@@ -1,5 +1,6 @@
 """Window functions of M points. sym=False gives the periodic form: one more point, the last left out."""
 import math
+import operator
 
 import rushlight as torch
 
@@ -19,8 +20,9 @@ def _window(name, M, sym, values, dtype, layout, device, requires_grad):
     """values(k, n): the window at k = 0..M-1 of the symmetric window of n points."""
     dtype = torch.get_default_dtype() if dtype is None else dtype
     _check(name, M, dtype, layout)
-    if M <= 1:
-        return torch.ones(M, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
+    if M == 0 or M == 1:
+        return torch.ones((int(M),), dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
+    M = operator.index(M)  # there is no window of half a point
     k = torch.arange(M, dtype=dtype, device=device)
     w = values(k, M if sym else M + 1)
     return w.requires_grad_() if requires_grad else w
