@@ -208,11 +208,18 @@ class Tensor(_C.TensorBase):
             raise BufferError("Can't export tensors with the conjugate bit set")
         if self.layout is not _C.strided:
             raise BufferError("Can't export tensors with layout other than torch.strided")
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError("Cannot pack tensors for another device: %s is asked for, the tensor is on %s" % (tuple(dl_device), self.device))
         source = self.clone() if copy else self
         return _C._to_dlpack(source, max_version is not None and max_version[0] >= 1)
 
     def __dlpack_device__(self):
-        return (1, 0)
+        kinds = _torch().utils.dlpack.DLDeviceType
+        if self.is_cpu:
+            return kinds.kDLCPU, 0
+        if self.is_cuda:
+            return kinds.kDLCUDA, self.device.index
+        raise ValueError("Unknown device type %s for Dlpack" % self.device.type)
 
     # ---- operators that have no slot of their own
 

@@ -42,7 +42,7 @@ def from_dlpack(ext_tensor, *, device=None, copy=None):
         if isinstance(device, torch.device):
             kinds = {"cpu": DLDeviceType.kDLCPU, "cuda": DLDeviceType.kDLCUDA}
             if device.type not in kinds:
-                raise NotImplementedError("from_dlpack to device %s" % device)
+                raise BufferError("Cannot pack tensors on %s" % device)
             options["dl_device"] = (kinds[device.type], device.index or 0)
         else:
             options["dl_device"] = device
