@@ -109,6 +109,16 @@ SUITES = {
     "whisper": ("openai+whisper", ".", ["tests"]),
     "nnsight": ("ndif-team+nnsight", ".", ["tests"]),
     "avalanche": ("ContinualAI+avalanche", ".", ["tests"]),
+    "poutyne": ("GRAAL-Research+poutyne", ".", ["-c", "/dev/null", "tests"]),
+    "audiomentations": ("asteroid-team+torch-audiomentations", ".", ["-c", "/dev/null", "tests"]),
+    "kbnufft": ("mmuckley+torchkbnufft", ".", ["tests"]),
+    "minimize": ("rfeinman+pytorch-minimize", ".", ["tests"]),
+    "pruning": ("VainF+Torch-Pruning", ".", ["tests"]),
+    "autoray": ("jcmgray+autoray", ".", ["-c", "/dev/null", "tests", "-k", "torch"]),
+    "zennit": ("chr5tphr+zennit", ".", ["tests"]),
+    "titan": ("pytorch+torchtitan", ".", ["-c", "/dev/null", "--rootdir=.", "tests/unit_tests"]),
+    "array_api": ("data-apis+array-api-tests", ".", ["array_api_tests", "--disable-deadline"]),
+    "keras": ("keras-team+keras", ".", ["-c", "/dev/null", "--rootdir=.", "-o", "python_files=*_test.py", "keras/src/ops"]),
     "torchrl": ("pytorch+rl", ".", ["test"]),
     "flair": ("flairNLP+flair", ".", ["tests", "-o", "addopts="]),
     "transformers": ("huggingface+transformers", ".", ["-m", "not is_pipeline_test and not is_fsdp_test and not is_tensor_parallel_test", "--ignore=tests/trainer/distributed"]),
@@ -191,7 +201,7 @@ def run(name, checkouts, results, only, part, stand_in, until=None):
         (plugin / file.name).write_text(file.read_text())
     path = [str(plugin), *([str(ROOT / "python")] if stand_in else [])]
     env = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONHASHSEED": "0", "MPLBACKEND": "Agg", "CUDA_VISIBLE_DEVICES": "",
-           "EINOPS_TEST_BACKENDS": "numpy,torch", "TENSORLY_BACKEND": "pytorch", "TEST_DEVICE": "cpu", "TEST_DTYPES": "float32,float64", "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "SUITES_RESULTS": str(results), "SUITES_PLAN": str(results) + ".plan"}
+           "EINOPS_TEST_BACKENDS": "numpy,torch", "TENSORLY_BACKEND": "pytorch", "KERAS_BACKEND": "torch", "ARRAY_API_TESTS_MODULE": "array_api_compat.torch", "TEST_DEVICE": "cpu", "TEST_DTYPES": "float32,float64", "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "SUITES_RESULTS": str(results), "SUITES_PLAN": str(results) + ".plan"}
     here = {test for test, line in outcomes(results).items() if line["outcome"] != "started"}
     while True:
         pathlib.Path(env["SUITES_PLAN"]).write_text(json.dumps({"only": only, "done": sorted(here), "part": part, "until": until}))
