@@ -458,16 +458,29 @@ static PyObject *load_named(PyObject *module, PyObject *args)
     return all;
 }
 
-/* _save_named(format, path, names, tensors), both lists */
+/* The items of a dict of texts, one after the other, and NULL; in the scope. */
+static const char **texts_of(PyObject *dict)
+{
+    size_t n = 2 * (size_t)PyDict_GET_SIZE(dict), i = 0;
+    const char **texts = rush_scope_alloc((n + 1) * sizeof *texts);
+    PyObject *key, *value;
+    for (Py_ssize_t at = 0; texts && PyDict_Next(dict, &at, &key, &value); i += 2)
+        if (!(texts[i] = PyUnicode_AsUTF8(key)) || !(texts[i + 1] = PyUnicode_AsUTF8(value))) return NULL;
+    if (texts) texts[n] = NULL;
+    return texts;
+}
+
+/* _save_named(format, path, names, tensors, notes=None): two lists, and of safetensors a dict of texts */
 static PyObject *save_named(PyObject *module, PyObject *args)
 {
-    PyObject *path, *names, *tensors;
+    PyObject *path, *names, *tensors, *notes = NULL;
     const char *name;
-    if (!PyArg_ParseTuple(args, "sO&O!O!:_save_named", &name, PyUnicode_FSConverter, &path, &PyList_Type, &names, &PyList_Type, &tensors)) return NULL;
+    if (!PyArg_ParseTuple(args, "sO&O!O!|O!:_save_named", &name, PyUnicode_FSConverter, &path, &PyList_Type, &names, &PyList_Type, &tensors, &PyDict_Type, &notes)) return NULL;
     const format *f = format_of(name);
     size_t mark = rush_scope_open(), n = (size_t)PyList_GET_SIZE(names);
     rush_state s = {.n = (int)n, .name = rush_scope_alloc(n * sizeof *s.name), .tensor = rush_scope_alloc(n * sizeof *s.tensor)};
-    bool ready = f && s.name && s.tensor && (size_t)PyList_GET_SIZE(tensors) == n;
+    const char **texts = notes ? texts_of(notes) : NULL;
+    bool ready = f && s.name && s.tensor && (size_t)PyList_GET_SIZE(tensors) == n && (!notes || texts);
     for (size_t i = 0; ready && i < n; i++) {
         s.name[i] = PyUnicode_AsUTF8(PyList_GET_ITEM(names, (Py_ssize_t)i));
         s.tensor[i] = py_need_tensor(PyList_GET_ITEM(tensors, (Py_ssize_t)i), "what is saved");
@@ -476,7 +489,7 @@ static PyObject *save_named(PyObject *module, PyObject *args)
     int failed = !ready;
     if (ready) {
         Py_BEGIN_ALLOW_THREADS
-        failed = f->save(PyBytes_AS_STRING(path), s);
+        failed = notes ? rush_safetensors_save_noted(PyBytes_AS_STRING(path), s, texts) : f->save(PyBytes_AS_STRING(path), s);
         Py_END_ALLOW_THREADS
     }
     rush_scope_close(mark);

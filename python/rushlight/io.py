@@ -3,11 +3,12 @@
 Files are written whole or not at all.  What is read from safetensors and npy files is the file's memory, mapped
 privately: fast, and changes stay in memory.
 """
+import json
 import os
 
 from rushlight import _C
 
-__all__ = ["load_npy", "save_npy", "load_npz", "save_npz", "load_safetensors", "save_safetensors", "load_gguf", "save_gguf", "gguf_metadata"]
+__all__ = ["load_npy", "save_npy", "load_npz", "save_npz", "load_safetensors", "save_safetensors", "safetensors_metadata", "load_gguf", "save_gguf", "gguf_metadata"]
 
 
 def load_npy(path):
@@ -35,9 +36,18 @@ def load_safetensors(path):
     return dict(_C._load_named("safetensors", os.fspath(path)))
 
 
-def save_safetensors(tensors, path):
-    """Write a dictionary of tensors; each is written whole, also those that share memory."""
-    _C._save_named("safetensors", os.fspath(path), list(tensors), list(tensors.values()))
+def save_safetensors(tensors, path, metadata=None):
+    """Write a dictionary of tensors; each is written whole, also those that share memory. metadata: texts by name."""
+    _C._save_named("safetensors", os.fspath(path), list(tensors), list(tensors.values()), metadata or {})
+
+
+def safetensors_metadata(path):
+    """The texts about a .safetensors file, by name."""
+    with open(path, "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if length > os.fstat(file.fileno()).st_size - 8:
+            raise ValueError(f"{path} is no safetensors file: its header is longer than the file")
+        return json.loads(file.read(length)).get("__metadata__", {})
 
 
 def load_gguf(path):

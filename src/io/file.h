@@ -79,4 +79,7 @@ void rush_clean_bools(void *, size_t n);
 /* Reverses the bytes of each of n elements: of complex ones, of their halves. */
 void rush_swap_bytes(void *, rush_dtype, size_t n);
 
+/* rush_safetensors_save with texts about the file: name, text, name, text, ..., NULL. */
+RUSH_PY int rush_safetensors_save_noted(const char *path, rush_state, const char *const *notes);
+
 #endif

@@ -16,31 +16,39 @@ static int by_size(const void *a, const void *b)
 
 typedef struct named { const rush_tensor *t; const char *name; } named;
 
-/* The header of tensors that lie one after the other; NULL: no memory. */
-static char *header_of(const named *e, int n)
+/* The header of tensors that lie one after the other, with pairs of name and text about the file (NULL ends them); NULL: no memory. */
+static char *header_of(const named *e, int n, const char *const *notes)
 {
     char *text = NULL;
     size_t length, at = 0;
     FILE *f = open_memstream(&text, &length);
     if (!f) return NULL;
+    fputc('{', f);
+    for (int i = 0; notes && notes[i]; i += 2) {
+        fputs(i ? "," : "\"__metadata__\":{", f);
+        rush_json_write_text(f, notes[i]);
+        fputc(':', f);
+        rush_json_write_text(f, notes[i + 1]);
+        if (!notes[i + 2]) fputs(n ? "}," : "}", f);
+    }
     for (int i = 0; i < n; i++) {
         const rush_tensor *t = e[i].t;
         size_t end = at + (size_t)t->numel * rush_dtypes[t->dtype].size;
-        fputc(i ? ',' : '{', f);
+        if (i) fputc(',', f);
         rush_json_write_text(f, e[i].name);
         fprintf(f, ":{\"dtype\":\"%s\",\"shape\":[", rush_dtypes[t->dtype].safetensors);
         for (int d = 0; d < t->ndim; d++) fprintf(f, d ? ",%lld" : "%lld", (long long)t->size[d]);
         fprintf(f, "],\"data_offsets\":[%zu,%zu]}", at, end);
         at = end;
     }
-    fputs(n ? "}" : "{}", f);
+    fputc('}', f);
     bool failed = ferror(f);
     if (!fclose(f) && !failed) return text;
     free(text);
     return NULL;
 }
 
-int rush_safetensors_save(const char *path, rush_state s)
+int rush_safetensors_save_noted(const char *path, rush_state s, const char *const *notes)
 {
     if (!rush_state_given(s)) return -1;
     RUSH_CHECK(path, RUSH_TYPE_ERROR, "a path is missing (NULL)");
@@ -57,10 +65,12 @@ int rush_safetensors_save(const char *path, rush_state s)
         for (int k = 0; k < i && !failed; k++)
             if (!strcmp(s.name[k], s.name[i])) failed = rush_fail(RUSH_VALUE_ERROR, "the name '%s' is there twice", s.name[i]);
     }
+    for (int i = 0; notes && notes[i] && !failed; i++)
+        if (!rush_utf8_is(notes[i])) failed = rush_fail(RUSH_VALUE_ERROR, "a note of '%s' is no UTF-8, which safetensors files ask for", path);
     if (!e || failed) return rush_scope_close(mark), -1;
     qsort(e, (size_t)s.n, sizeof *e, by_size);
 
-    char *text = header_of(e, s.n);
+    char *text = header_of(e, s.n, notes);
     rush_writing w;
     failed = !text ? rush_fail(RUSH_MEMORY_ERROR, "not enough memory for the header of '%s'", path) : rush_write_begin(&w, path);
     if (!failed) {
@@ -75,6 +85,8 @@ int rush_safetensors_save(const char *path, rush_state s)
     rush_scope_close(mark);
     return failed ? -1 : 0;
 }
+
+int rush_safetensors_save(const char *path, rush_state s) { return rush_safetensors_save_noted(path, s, NULL); }
 
 /* What is written as [from, to]. */
 static bool read_offsets(const rush_json *item, int64_t *from, int64_t *to)

@@ -10,6 +10,7 @@ from test_dist import HERE, Ranks
 
 pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
 SAVED = os.path.join(os.path.dirname(HERE), "data", "checkpoint")  # by two ranks of PyTorch: w and c are in pieces
+SAVED_HF = SAVED + "_hf"  # by PyTorch too: whole tensors as safetensors, and in sharded/ the pieces of two ranks
 
 
 def empty():
@@ -199,3 +200,67 @@ for cut in (True, False):
     with Ranks(2, program) as job:
         outs = job.outputs()
     assert outs == ["[[4.0, 13.0]] cpu\n" * 2] * 2
+
+
+def test_safetensors_that_pytorch_saved(tmp_path):
+    """Whole tensors, and the pieces that they were made of; ours are made anew from the pieces."""
+    from rushlight.distributed.checkpoint._consolidate_hf_safetensors import consolidate_safetensors_files_on_every_rank as consolidate
+    made = tmp_path / "made"
+    consolidate(os.path.join(SAVED_HF, "sharded"), made, {"w": 1, "v": 2, "r": 2})
+    for folder in (SAVED_HF, os.path.join(SAVED_HF, "sharded"), made):
+        state = {"w": torch.zeros(5, 2), "v": torch.zeros(3, 4, dtype=torch.bfloat16), "r": torch.zeros(3)}
+        dcp.load(state, storage_reader=dcp.HuggingFaceStorageReader(folder))
+        assert torch.equal(state["w"], torch.arange(10.0).view(5, 2)) and torch.equal(state["v"].float(), torch.arange(12.0).view(3, 4))
+        assert state["r"].tolist() == [1, 1, 1]
+    assert (made / "model.safetensors.index.json").read_text() == open(os.path.join(SAVED_HF, "model.safetensors.index.json")).read()
+    with pytest.raises(ValueError, match="no pieces of .'x'."):
+        consolidate(SAVED_HF, made, {"x": 1})
+
+
+def test_safetensors_of_one_process(tmp_path):
+    state = {"a.weight": torch.arange(6.0).view(2, 3), "b": torch.ones(2, dtype=torch.bfloat16), "c": torch.tensor(3)}
+    for mapping, names in ((None, ["model-00001-of-00001"]), ({"a.weight": 1, "b": 2, "c": 2}, ["model-00001-of-00002", "model-00002-of-00002"])):
+        for more in ({}, {"save_distributed": True}, {"save_distributed": True, "enable_consolidation": True}):
+            path = tmp_path / (names[-1] + str(len(more)))
+            dcp.save(state, storage_writer=dcp.HuggingFaceStorageWriter(path, mapping, **more))
+            assert sorted(p.name for p in path.glob("*.safetensors")) == [("shard-00001-" if len(more) == 1 else "") + n + ".safetensors" for n in names]
+            assert (path / "model.safetensors.index.json").exists() == (len(more) != 1) and (path / "sharded").exists() == (len(more) == 2)
+            loaded = {k: torch.zeros_like(v) for k, v in state.items()}
+            dcp.load(loaded, storage_reader=dcp.HuggingFaceStorageReader(path))
+            assert all(torch.equal(loaded[k], state[k]) for k in state)
+    with pytest.raises(dcp.CheckpointException, match="n is no tensor"):
+        dcp.save({"n": 1}, storage_writer=dcp.HuggingFaceStorageWriter(tmp_path))
+
+
+def test_texts_about_safetensors(tmp_path):
+    from rushlight import io
+    path = tmp_path / "x.safetensors"
+    for tensors in ({}, {"a": torch.ones(2)}):
+        for notes in ({}, {"x": 'a "b"\n', "y": ""}):
+            io.save_safetensors(tensors, path, notes)
+            assert io.safetensors_metadata(path) == notes and list(io.load_safetensors(path)) == list(tensors)
+    with pytest.raises(TypeError):
+        io.save_safetensors({}, path, {"x": 1})
+    path.write_bytes(b"\xff" * 8)
+    with pytest.raises(ValueError, match="header"):
+        io.safetensors_metadata(path)
+
+
+def test_pieces_of_ranks_become_whole_tensors(tmp_path):
+    program = """
+init()
+import rushlight.distributed.checkpoint as dcp
+from rushlight import io
+from rushlight.distributed.tensor import Shard, distribute_tensor
+mesh = dist.init_device_mesh("cpu", (2,))
+cut = lambda t, dim: distribute_tensor(t, mesh, [Shard(dim)])
+writer = dcp.HuggingFaceStorageWriter(%r, {"w": 1, "v": 2}, save_distributed=True, enable_consolidation=True)
+dcp.save({"w": cut(torch.arange(10.).view(5, 2), 0), "v": cut(torch.arange(6.).view(2, 3), 1)}, storage_writer=writer)
+again = {"w": cut(torch.zeros(5, 2), 1), "v": cut(torch.zeros(2, 3), 0)}
+dcp.load(again, storage_reader=dcp.HuggingFaceStorageReader(%r))
+print(again["w"].to_local().flatten().tolist(), io.load_safetensors(%r)["v"].tolist())
+""" % (str(tmp_path), str(tmp_path / "sharded"), str(tmp_path / "model-00002-of-00002.safetensors"))
+    with Ranks(2, program) as job:
+        outs = job.outputs()
+    v = "[[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]\n"
+    assert outs == ["[0.0, 2.0, 4.0, 6.0, 8.0] " + v, "[1.0, 3.0, 5.0, 7.0, 9.0] " + v]

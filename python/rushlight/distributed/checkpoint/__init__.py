@@ -3,10 +3,11 @@ from .._absent import absent
 from .api import CheckpointException  # noqa: F401
 from .default_planner import DefaultLoadPlanner, DefaultSavePlanner  # noqa: F401
 from .filesystem import FileSystemReader, FileSystemWriter  # noqa: F401
+from .hf_storage import HuggingFaceStorageReader, HuggingFaceStorageWriter  # noqa: F401
 from .metadata import BytesStorageMetadata, ChunkStorageMetadata, Metadata, TensorStorageMetadata  # noqa: F401
 from .planner import LoadPlan, LoadPlanner, ReadItem, SavePlan, SavePlanner, WriteItem  # noqa: F401
 from .state_dict_loader import load, load_state_dict  # noqa: F401
 from .state_dict_saver import async_save, save, save_state_dict  # noqa: F401
 from .storage import StorageReader, StorageWriter  # noqa: F401
 
-globals().update(absent("HuggingFaceStorageReader HuggingFaceStorageWriter", "load_sharded_optimizer_state_dict", "checkpoint."))
+globals().update(absent("", "load_sharded_optimizer_state_dict", "checkpoint."))
