@@ -28,6 +28,12 @@ static void convert_loop(char **p, const int64_t *stride, int64_t n, const void 
     rush_convert_many(p[0], d->dst, stride[0], p[1], d->src, stride[1], n);
 }
 
+/* The same without conversion, elements lying together. */
+static void copy_rows(char *const *p, const int64_t *next, int64_t rows, int64_t n, const void *arg)
+{
+    rush_k_copy->rows(p[0], next[0], p[1], next[1], rows, n * (int64_t)rush_dtypes[((const pair *)arg)->dst].size);
+}
+
 static bool same_layout(const rush_tensor *a, const rush_tensor *b)
 {
     if (a->ndim != b->ndim || !(a->flags & b->flags & (RUSH_T_CONTIGUOUS | RUSH_T_DENSE))) return false;
@@ -73,6 +79,7 @@ int rush_copy_into(rush_tensor *dst, const rush_tensor *src)
     rush_value operand[2] = {rush_v_tensor(dst), rush_v_tensor((rush_tensor *)src)};
     rush_iter it;
     if (rush_iter_init(&it, 1, 2, operand, (const uint8_t[]){d.dst, d.src}) < 0) return -1;
+    if (d.dst == d.src) it.rows = copy_rows;
     rush_iter_run(&it, convert_loop, &d, 0);
     return 0;
 }

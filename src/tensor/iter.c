@@ -112,6 +112,7 @@ int rush_iter_init(rush_iter *it, int nout, int nop, const rush_value *operand, 
     it->nout = nout;
     it->nop = nop;
     it->casts = false;
+    it->rows = NULL;
     it->numel = 1;
     int kept[RUSH_MAXDIM], nkept = 0; /* dimensions of the broadcast shape that are larger than one, innermost first */
     for (int d = ndim - 1; d >= 0; d--) {
@@ -201,6 +202,15 @@ static void run_converted(const job *w, char **p, const int64_t *stride, int64_t
     }
 }
 
+/* Do all operands' elements lie together along rows, and has the loop a form for many such rows? */
+static bool by_rows(const rush_iter *it, const int64_t *stride)
+{
+    if (!it->rows || it->casts) return false;
+    for (int k = 0; k < it->nop; k++)
+        if (stride[k] != rush_dtypes[it->own[k]].size) return false;
+    return true;
+}
+
 static inline void run_row(const job *w, char **p, const int64_t *stride, int64_t n)
 {
     if (w->it->casts) run_converted(w, p, stride, n);
@@ -214,7 +224,7 @@ static void run_piece(void *arg, int64_t begin, int64_t end)
     const rush_iter *it = w->it;
     int nop = it->nop, ndim = it->ndim;
     char *p[RUSH_OPERANDS];
-    int64_t stride[RUSH_OPERANDS], at[RUSH_MAXDIM], rest = begin;
+    int64_t stride[RUSH_OPERANDS], next[RUSH_OPERANDS], at[RUSH_MAXDIM], rest = begin;
     for (int k = 0; k < nop; k++) p[k] = it->data[k];
     for (int d = 0; d < ndim; d++) {
         at[d] = rest % it->size[d];
@@ -223,6 +233,7 @@ static void run_piece(void *arg, int64_t begin, int64_t end)
     }
     for (int k = 0; k < nop; k++) stride[k] = ndim ? it->stride[k][0] : 0;
     int64_t row = ndim ? it->size[0] : 1;
+    bool many = ndim > 1 && by_rows(it, stride);
     while (begin < end) {
         int64_t n = RUSH_MIN(row - (ndim ? at[0] : 0), end - begin);
         run_row(w, p, stride, n);
@@ -238,14 +249,18 @@ static void run_piece(void *arg, int64_t begin, int64_t end)
         }
         /* whole rows in a run, without looking at the outer dimensions */
         int64_t rows = RUSH_MIN(it->size[1] - at[1], (end - begin) / row) - 1;
-        for (int64_t r = 0; r < rows; r++) {
+        if (rows <= 0) continue;
+        if (many) {
+            for (int k = 0; k < nop; k++) next[k] = it->stride[k][1];
+            it->rows(p, next, rows, row, w->arg);
+            for (int k = 0; k < nop; k++) p[k] += rows * next[k];
+        }
+        for (int64_t r = 0; r < rows && !many; r++) {
             run_row(w, p, stride, row);
             for (int k = 0; k < nop; k++) p[k] += it->stride[k][1];
         }
-        if (rows > 0) {
-            at[1] += rows;
-            begin += rows * row;
-        }
+        at[1] += rows;
+        begin += rows * row;
     }
 }
 
@@ -256,7 +271,10 @@ static void run_piece(void *arg, int64_t begin, int64_t end)
 /* Rows so short that a call for each costs more than gathering them; longer ones if only repeated rows are gathered. */
 static bool short_rows(const rush_iter *it)
 {
+    int64_t stride[RUSH_OPERANDS];
     if (it->size[1] < 8 || it->size[0] > SHORT_BLOCK / 2) return false;
+    for (int k = 0; k < it->nop; k++) stride[k] = it->stride[k][0];
+    if (by_rows(it, stride)) return false;
     if (it->size[0] < 32) return true;
     for (int k = 0; k < it->nop; k++) {
         int64_t bytes = rush_dtypes[it->own[k]].size, s0 = it->stride[k][0], s1 = it->stride[k][1];
@@ -274,7 +292,7 @@ static bool short_rows(const rush_iter *it)
 static void gather_rows(char *to, const char *from, int64_t next, int64_t step, int64_t rows, int64_t cols, size_t bytes)
 {
     if (step == (int64_t)bytes) {
-        for (int64_t r = 0; r < rows; r++, from += next, to += cols * step) memcpy(to, from, (size_t)(cols * step));
+        rush_k_copy->rows(to, cols * step, from, next, rows, cols * step);
         return;
     }
     if (next == (int64_t)bytes) {
@@ -295,7 +313,7 @@ static void gather_rows(char *to, const char *from, int64_t next, int64_t step, 
 static void scatter_rows(char *to, const char *from, int64_t next, int64_t step, int64_t rows, int64_t cols, size_t bytes)
 {
     if (step == (int64_t)bytes) {
-        for (int64_t r = 0; r < rows; r++, to += next, from += cols * step) memcpy(to, from, (size_t)(cols * step));
+        rush_k_copy->rows(to, next, from, cols * step, rows, cols * step);
         return;
     }
     for (int64_t r = 0; r < rows; r++, to += next)
@@ -383,6 +401,7 @@ static void run_tiles(void *arg, int64_t begin, int64_t end)
         stride[k] = (int64_t)bytes[k];
         next[k] = TILE_COLS * (int64_t)bytes[k];
     }
+    bool many = by_rows(it, stride);
     for (int64_t u = begin; u < end; u++) {
         int64_t rest = u / w->row_tiles, row = u % w->row_tiles * w->tile_rows;
         int64_t rows = RUSH_MIN(w->tile_rows, it->size[1] - row);
@@ -399,7 +418,8 @@ static void run_tiles(void *arg, int64_t begin, int64_t end)
                 if (k >= it->nout) rush_k_copy->transpose(buffer[k], next[k], p[k], it->stride[k][0], rows, cols, bytes[k]);
                 p[k] = buffer[k];
             }
-            for (int64_t r = 0; r < rows; r++) {
+            if (many) it->rows(p, next, rows, cols, w->arg);
+            for (int64_t r = 0; r < rows && !many; r++) {
                 run_row(w, p, stride, cols);
                 for (int k = 0; k < it->nop; k++) p[k] += next[k];
             }

@@ -16,6 +16,8 @@
 
 /* p[k] and stride[k] (bytes) of operand k; n elements. Must be free to run on any thread and leave p alone. */
 typedef void (*rush_loop)(char **p, const int64_t *stride, int64_t n, const void *arg);
+/* Rows of n elements, each `next[k]` bytes after the one before it. */
+typedef void (*rush_rows_loop)(char *const *p, const int64_t *next, int64_t rows, int64_t n, const void *arg);
 
 typedef struct rush_iter {
     int nout, nop, ndim;
@@ -27,6 +29,7 @@ typedef struct rush_iter {
     uint8_t compute[RUSH_OPERANDS]; /* dtype the loop sees     */
     uint8_t lazy[RUSH_OPERANDS];    /* RUSH_T_CONJ / RUSH_T_NEG of operands */
     bool casts;                     /* some operand needs the block-wise edge */
+    rush_rows_loop rows;            /* may be set after init: the loop for many rows whose elements lie together */
     _Alignas(16) char number[RUSH_OPERANDS][16]; /* operands that are numbers, already converted */
 } rush_iter;
 
@@ -52,6 +55,8 @@ RUSH_PY void rush_number_store(void *dst, rush_dtype, rush_value);
 /* What src/kernels/cpu/copy.c offers to this room. */
 struct rush_copy_kernels {
     void (*convert)(void *dst, rush_dtype, int64_t dstride, const void *src, rush_dtype, int64_t sstride, int64_t n);
+    /* rows of so many bytes; row strides in bytes */
+    void (*rows)(char *dst, int64_t dst_row, const char *src, int64_t src_row, int64_t rows, int64_t bytes);
     /* dst[i][j] = src[j][i] for i < rows, j < cols of elements of `size` bytes; row strides in bytes */
     void (*transpose)(char *dst, int64_t dst_row, const char *src, int64_t src_row, int64_t rows, int64_t cols, size_t size);
     /* in place, for lazily conjugated or negated blocks of float and complex types */

@@ -212,7 +212,7 @@ static const step steps[RUSH_DTYPES] = {
         for (int64_t i = 0; i < n; i++) ((T *)d)[i] = ((const T *)s)[k * i];                            \
         return true;                                                                                    \
     }
-#define EVERY_SIZE(k) EVERY(uint8_t, k) EVERY(uint16_t, k) EVERY(uint32_t, k)
+#define EVERY_SIZE(k) EVERY(uint8_t, k) EVERY(uint16_t, k) EVERY(uint32_t, k) EVERY(uint64_t, k)
 static bool every(char *restrict d, const char *restrict s, int64_t ss, int64_t n, size_t size)
 {
     EVERY_SIZE(2) EVERY_SIZE(3) EVERY_SIZE(4)
@@ -329,6 +329,34 @@ static void convert(void *dst, rush_dtype dd, int64_t ds, const void *src, rush_
     }
 }
 
+/* ---- rows ---- */
+
+/* Rows of at least a vector V: the last one of a row overlaps the one before it. */
+#define ROWS(V)                                                                                         \
+    if (bytes >= (int64_t)sizeof(V)) {                                                                  \
+        const int64_t last = bytes - (int64_t)sizeof(V);                                                \
+        for (int64_t r = 0; r < rows; r++, dst += drow, src += srow) {                                  \
+            for (int64_t i = 0; i < last; i += (int64_t)sizeof(V)) *(V *)(dst + i) = *(const V *)(src + i); \
+            *(V *)(dst + last) = *(const V *)(src + last);                                              \
+        }                                                                                               \
+        return;                                                                                         \
+    }
+#define PIECE(size) char piece_##size __attribute__((vector_size(size), aligned(1), may_alias))
+typedef PIECE(2);
+typedef PIECE(4);
+typedef PIECE(8);
+typedef PIECE(16);
+typedef PIECE(32);
+
+static void copy_rows(char *dst, int64_t drow, const char *src, int64_t srow, int64_t rows, int64_t bytes)
+{
+    if (bytes >= 2048) {
+        for (int64_t r = 0; r < rows; r++) memcpy(dst + r * drow, src + r * srow, (size_t)bytes);
+        return;
+    }
+    ROWS(piece_32) ROWS(piece_16) ROWS(piece_8) ROWS(piece_4) ROWS(piece_2) ROWS(char)
+}
+
 /* ---- transposition ---- */
 
 #if defined(__clang__)
@@ -354,13 +382,26 @@ static void convert(void *dst, rush_dtype dd, int64_t ds, const void *src, rush_
         }                                                                                       \
         for (int i = 0; i < n; i++) *(name##_row *)(dst + i * drow) = a[i];                     \
     }
+#define LOW4 0, 4, 1, 5
+#define HIGH4 2, 6, 3, 7
 #define LOW8 0, 8, 1, 9, 2, 10, 3, 11
 #define HIGH8 4, 12, 5, 13, 6, 14, 7, 15
 #define LOW16 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define HIGH16 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
-TRANSPOSE(transpose_words, uint32_t, 8, 3, LOW8, HIGH8)
+TRANSPOSE(transpose_longs, uint64_t, 4, 2, LOW4, HIGH4)
 TRANSPOSE(transpose_halves, uint16_t, 8, 3, LOW8, HIGH8)
 TRANSPOSE(transpose_bytes, uint8_t, 16, 4, LOW16, HIGH16)
+#if VBYTES >= 32
+static inline void transpose_words(char *dst, int64_t drow, const char *src, int64_t srow)
+{
+    __m256 v[8];
+    for (int i = 0; i < 8; i++) v[i] = _mm256_loadu_ps((const float *)(src + i * srow));
+    turn8(v);
+    for (int i = 0; i < 8; i++) _mm256_storeu_ps((float *)(dst + i * drow), v[i]);
+}
+#else
+TRANSPOSE(transpose_words, uint32_t, 8, 3, LOW8, HIGH8)
+#endif
 
 /* k planes into elements of k numbers that lie together, for k known to the compiler. */
 #define JOIN(T, k)                                                                                      \
@@ -369,26 +410,28 @@ TRANSPOSE(transpose_bytes, uint8_t, 16, 4, LOW16, HIGH16)
             for (int c = 0; c < k; c++) ((T *)dst)[r * k + c] = ((const T *)(src + c * srow))[r];       \
         return true;                                                                                    \
     }
-#define JOIN_SIZE(k) JOIN(uint8_t, k) JOIN(uint16_t, k) JOIN(uint32_t, k)
+#define JOIN_SIZE(k) JOIN(uint8_t, k) JOIN(uint16_t, k) JOIN(uint32_t, k) JOIN(uint64_t, k)
 static bool join(char *restrict dst, const char *restrict src, int64_t srow, int64_t rows, int64_t cols, size_t size)
 {
     JOIN_SIZE(2) JOIN_SIZE(3) JOIN_SIZE(4)
     return false;
 }
 
-/* n rows at a time, from row r on. */
+/* Of those elements that make n by n blocks. Rows that lie far apart are gone along, those of src or those of dst. */
 #define BY_BLOCKS(T, n, block)                                                                          \
-    for (; size == sizeof(T) && r + n <= rows; r += n) {                                                \
-        int64_t c = 0;                                                                                  \
-        for (; c + n <= cols; c += n) block(dst + r * drow + c * (int64_t)sizeof(T), drow, src + c * srow + r * (int64_t)sizeof(T), srow); \
-        for (; c < cols; c++)                                                                           \
-            for (int i = 0; i < n; i++)                                                                 \
-                *(T *)(dst + (r + i) * drow + c * (int64_t)sizeof(T)) = *(const T *)(src + c * srow + (r + i) * (int64_t)sizeof(T)); \
+    if (size == sizeof(T)) {                                                                            \
+        down = rows / n * n, across = cols / n * n;                                                     \
+        bool along = srow > drow;                                                                       \
+        for (int64_t i = 0; i < (along ? across : down); i += n)                                        \
+            for (int64_t k = 0; k < (along ? down : across); k += n) {                                  \
+                int64_t r = along ? k : i, c = along ? i : k;                                           \
+                block(dst + r * drow + c * (int64_t)sizeof(T), drow, src + c * srow + r * (int64_t)sizeof(T), srow);              \
+            }                                                                                           \
     }
 
 static void transpose(char *dst, int64_t drow, const char *src, int64_t srow, int64_t rows, int64_t cols, size_t size)
 {
-    int64_t r = 0;
+    int64_t down = 0, across = 0;
     if (drow == cols * (int64_t)size && join(dst, src, srow, rows, cols, size)) return;
 #if VBYTES == 64
     if (size == 4 && drow % 4 == 0 && srow % 4 == 0) {
@@ -396,12 +439,13 @@ static void transpose(char *dst, int64_t drow, const char *src, int64_t srow, in
         return;
     }
 #endif
+    BY_BLOCKS(uint64_t, 4, transpose_longs)
     BY_BLOCKS(uint32_t, 8, transpose_words)
     BY_BLOCKS(uint16_t, 8, transpose_halves)
     BY_BLOCKS(uint8_t, 16, transpose_bytes)
-    for (; r < rows; r += 8) { /* eight rows at a time, so that a line of src is read once */
-        int64_t end = RUSH_MIN(r + 8, rows);
-        for (int64_t c = 0; c < cols; c++)
+    for (int64_t r = 0, end; r < rows; r = end) { /* eight rows at a time, so that a line of src is read once */
+        end = RUSH_MIN(r + 8, r < down ? down : rows);
+        for (int64_t c = r < down ? across : 0; c < cols; c++)
             copy_strided(dst + r * drow + c * (int64_t)size, drow, src + c * srow + r * (int64_t)size, (int64_t)size, end - r, size);
     }
 }
@@ -454,4 +498,4 @@ static void lazy(void *p, rush_dtype d, int64_t n, int flags)
     }
 }
 
-RUSH_KERNELS(copy) = {.convert = convert, .transpose = transpose, .lazy = lazy};
+RUSH_KERNELS(copy) = {.convert = convert, .rows = copy_rows, .transpose = transpose, .lazy = lazy};

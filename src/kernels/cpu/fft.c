@@ -32,7 +32,7 @@ typedef int64_t vl __attribute__((vector_size(VBYTES)));
 #define VECTOR vf
 #define LANES VF
 #define INDEX vi
-#if VBYTES == 64
+#if VBYTES >= 32
 #define TRANSPOSE vf_transpose
 #endif
 #include "kernels/cpu/fft.inc"
