@@ -39,7 +39,7 @@ typedef struct rush_fold {
 
 /* Folds by the dtype that they read; src/ops/reduce/reduce.c chooses, other dtypes are read in a wider type. */
 struct rush_fold_sum_kernels {
-    rush_fold sum_u8, sum_i32, sum_i64, sum_f32, sum_f64, sum_c64, sum_c128;
+    rush_fold sum_u8, sum_i32, sum_i64, sum_bf16, sum_f32, sum_f64, sum_c64, sum_c128;
     rush_fold nansum_f32, nansum_f64;
     rush_fold prod_i64, prod_f32, prod_f64, prod_c64, prod_c128;
     rush_fold xor_i64;  /* of bits */

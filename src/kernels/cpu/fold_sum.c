@@ -1,5 +1,6 @@
 /* fold_sum.c - sums, products, any and all. Floats are summed in blocks that join a double; doubles carry their
  * rounding error along. */
+#include "base/small_float.h"
 #include "kernels/cpu/fold.h"
 #include <complex.h>
 #include <math.h>
@@ -56,6 +57,18 @@
 #define R float
 #define ZERO 0
 #define MAP SAME
+#define JOIN ADD
+#define KEEP ADD
+#define RESULT(a) (float)(arg->mean ? (a) / arg->count : (a))
+#include "kernels/cpu/fold_map.inc"
+
+#define F sum_bf16
+#define T uint16_t
+#define S float
+#define A double
+#define R float
+#define ZERO 0
+#define MAP(x) rush_bf16_to_f32(x)
 #define JOIN ADD
 #define KEEP ADD
 #define RESULT(a) (float)(arg->mean ? (a) / arg->count : (a))
@@ -239,13 +252,15 @@ static inline double complex times_c128(double complex a, double complex b)
 #define RESULT SAME
 #include "kernels/cpu/fold_map.inc"
 
-#define FOLD(f, from, to, bytes) {from, {to, to}, bytes, start_##f, row_##f, cols_##f, merge_##f, finish_##f, #f}
+#define FOLD_NAMED(name, f, from, to, bytes) {from, {to, to}, bytes, start_##f, row_##f, cols_##f, merge_##f, finish_##f, name}
+#define FOLD(f, from, to, bytes) FOLD_NAMED(#f, f, from, to, bytes)
 
 RUSH_KERNELS(fold_sum) = {
     .sum_u8 = FOLD(sum_u8, RUSH_U8, RUSH_I64, 8),
     .sum_i32 = FOLD(sum_i32, RUSH_I32, RUSH_I64, 8),
     .sum_i64 = FOLD(sum_i64, RUSH_I64, RUSH_I64, 8),
     .sum_f32 = FOLD(sum_f32, RUSH_F32, RUSH_F32, 8),
+    .sum_bf16 = FOLD_NAMED("sum_f32", sum_bf16, RUSH_BF16, RUSH_F32, 8), /* a device's reads all floats */
     .sum_f64 = FOLD(sum_f64, RUSH_F64, RUSH_F64, 16),
     .sum_c64 = FOLD(sum_c64, RUSH_C64, RUSH_C64, 16),
     .sum_c128 = FOLD(sum_c128, RUSH_C128, RUSH_C128, 16),

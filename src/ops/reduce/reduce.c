@@ -20,7 +20,7 @@ static const rush_fold *sum_fold(rush_dtype from, rush_dtype to)
     case RUSH_C64: return &k->sum_c64;
     case RUSH_C128: return &k->sum_c128;
     case RUSH_F64: return &k->sum_f64;
-    case RUSH_F32: case RUSH_F16: case RUSH_BF16: return &k->sum_f32;
+    case RUSH_F32: case RUSH_F16: case RUSH_BF16: return from == RUSH_BF16 ? &k->sum_bf16 : &k->sum_f32;
     case RUSH_BOOL: return &k->any;
     default: return from == RUSH_BOOL || from == RUSH_U8 ? &k->sum_u8 : from == RUSH_I32 ? &k->sum_i32 : &k->sum_i64;
     }
