@@ -61,27 +61,33 @@ static bool increasing(const int64_t *key, int64_t n)
     return up;
 }
 
+static bool in_order(const int64_t *key, int64_t n)
+{
+    bool up = true;
+    for (int64_t i = 1; i < n; ++i) up &= key[i - 1] <= key[i];
+    return up;
+}
+
 static int group_shape(const rush_op *op, const rush_value *in, rush_value *out) { return need(in[0], 1, "keys"); }
 
 static void group_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *keys = in[0].t;
     int64_t n = keys->numel, groups = 0;
-    bool up = increasing(numbers(keys), n);
     rush_value sorted[RUSH_MAXOUT];
-    if (!up && TN(sorted, "sort.stable", V(keys), V(true))) return;
-    const int64_t *key = up ? NULL : numbers(sorted[0].t), *order = up ? NULL : numbers(sorted[1].t);
-    for (int64_t i = 0; i < n && !up; ++i) groups += i == 0 || key[i] != key[i - 1];
-    rush_tensor *g = list_out(out, 0, keys, n), *f = list_out(out, 1, keys, up ? n : groups);
+    const int64_t *key = numbers(keys), *order = NULL; /* NULL: as they come */
+    if (!in_order(key, n)) {
+        if (TN(sorted, "sort.stable", V(keys), V(true))) return;
+        key = numbers(sorted[0].t), order = numbers(sorted[1].t);
+    }
+    for (int64_t i = 0; i < n; ++i) groups += i == 0 || key[i] != key[i - 1];
+    rush_tensor *g = list_out(out, 0, keys, n), *f = list_out(out, 1, keys, groups);
     if (!g || !f) return;
     int64_t *group = rush_ptr(g), *first = rush_ptr(f), at = 0;
     for (int64_t i = 0; i < n; ++i) {
-        if (up) {
-            group[i] = first[i] = i;
-            continue;
-        }
-        if (i == 0 || key[i] != key[i - 1]) first[at++] = order[i];
-        group[order[i]] = at - 1;
+        int64_t entry = order ? order[i] : i;
+        if (i == 0 || key[i] != key[i - 1]) first[at++] = entry;
+        group[entry] = at - 1;
     }
 }
 KERNEL(group, "_coo_group(Tensor keys) -> (Tensor, Tensor)", "Equal keys joined: the group of each entry, and which entry has each group's key first.", RUSH_DATA_SIZED);

@@ -219,28 +219,28 @@ static bool every(char *restrict d, const char *restrict s, int64_t ss, int64_t 
     return false;
 }
 
+/* One element repeated, and backwards, as flip reads. */
+#define NEAR(T)                                                                                        \
+    if (size == sizeof(T) && ss == 0) {                                                                 \
+        const T v = *(const T *)s;                                                                      \
+        for (int64_t i = 0; i < n; i++) ((T *)d)[i] = v;                                                \
+        return true;                                                                                    \
+    }                                                                                                   \
+    if (size == sizeof(T) && ss == -(int64_t)sizeof(T)) {                                               \
+        for (int64_t i = 0; i < n; i++) ((T *)d)[i] = ((const T *)s)[-i];                               \
+        return true;                                                                                    \
+    }
+static bool near(char *restrict d, const char *restrict s, int64_t ss, int64_t n, size_t size)
+{
+    NEAR(uint8_t) NEAR(uint16_t) NEAR(uint32_t) NEAR(uint64_t)
+    return false;
+}
+
 /* dst and src are of `size` bytes, which is the element's or 0 (then the element is repeated). */
 static void copy_strided(char *d, int64_t ds, const char *s, int64_t ss, int64_t n, size_t size)
 {
     int64_t i;
-    if (ds == 4 && ss == -4 && size == 4) { /* backwards, as flip reads */
-        for (i = 0; i < n; i++) ((uint32_t *)d)[i] = ((const uint32_t *)s)[-i];
-        return;
-    }
-    if (ds == 8 && ss == -8 && size == 8) {
-        for (i = 0; i < n; i++) ((uint64_t *)d)[i] = ((const uint64_t *)s)[-i];
-        return;
-    }
-    if (ds == 4 && ss == 0 && size == 4) { /* one element repeated */
-        const uint32_t v = *(const uint32_t *)s;
-        for (i = 0; i < n; i++) ((uint32_t *)d)[i] = v;
-        return;
-    }
-    if (ds == 8 && ss == 0 && size == 8) {
-        const uint64_t v = *(const uint64_t *)s;
-        for (i = 0; i < n; i++) ((uint64_t *)d)[i] = v;
-        return;
-    }
+    if (ds == (int64_t)size && near(d, s, ss, n, size)) return;
     if (ds == (int64_t)size && n >= 16 && every(d, s, ss, n, size)) return;
     switch (size) {
     case 1:

@@ -98,9 +98,9 @@ static inline uint16_t half_store(float f)
 #endif
 }
 
-/* NaN wins, whichever side it is on */
-#define FLOAT_MIN(a, b) ((a) != (a) ? (a) : (b) != (b) ? (b) : (b) < (a) ? (b) : (a))
-#define FLOAT_MAX(a, b) ((a) != (a) ? (a) : (b) != (b) ? (b) : (b) > (a) ? (b) : (a))
+/* NaN wins, whichever side it is on; what is left is one instruction. */
+#define FLOAT_MIN(a, b) ((b) != (b) && (a) == (a) ? (b) : (b) < (a) ? (b) : (a))
+#define FLOAT_MAX(a, b) ((b) != (b) && (a) == (a) ? (b) : (b) > (a) ? (b) : (a))
 
 typedef struct halves { uint16_t re, im; } halves;
 
