@@ -10,6 +10,13 @@
 #define HAS_COMPRESS 0
 #endif
 
+/* How many elements there are to the last that is chosen: without jumps all others are written, too, where the next one will be. */
+static int64_t up_to_last(const uint8_t *mask, int64_t n)
+{
+    while (n && !mask[n - 1]) --n;
+    return n;
+}
+
 #define BODY "kernels/cpu/mask.inc"
 #include "kernels/cpu/each_size.inc"
 
@@ -82,8 +89,8 @@ static int64_t positions(int64_t *dst, const uint8_t *mask, int64_t n, int64_t b
         used += k;
     }
 #endif
-    for (; i < n; i++)
-        if (mask[i]) dst[used++] = base + i;
+    n = up_to_last(mask, n);
+    for (; i < n; i++) dst[used] = base + i, used += mask[i] != 0;
     return used;
 }
 

@@ -88,17 +88,22 @@ typedef struct unravel {
     const int64_t *size;
 } unravel;
 
-/* Linear positions into coordinates, from the last dimension to the first. */
+/* Linear positions, which increase, into coordinates: as a rule the next one is a few steps on in the last dimension. */
 static void unravel_range(void *arg, int64_t begin, int64_t end)
 {
     const unravel *u = arg;
+    int64_t at[RUSH_MAXDIM] = {0}, before = 0;
+    int last = u->ndim - 1;
     for (int64_t i = begin; i < end; ++i) {
-        int64_t rest = u->p[(u->ndim - 1) * u->n + i];
-        for (int d = u->ndim - 1; d > 0; --d) {
-            u->p[d * u->n + i] = rest % u->size[d];
-            rest /= u->size[d];
+        int64_t now = u->p[last * u->n + i];
+        at[last] += now - before;
+        before = now;
+        for (int d = last; d > 0 && at[d] >= u->size[d]; --d) {
+            int64_t carry = at[d] < 2 * u->size[d] ? 1 : at[d] / u->size[d];
+            at[d] -= carry * u->size[d];
+            at[d - 1] += carry;
         }
-        u->p[i] = rest;
+        for (int d = 0; d <= last; ++d) u->p[d * u->n + i] = at[d];
     }
 }
 

@@ -62,14 +62,26 @@ static void make_keys(pair *p, const char *x, rush_dtype d, int64_t step, int64_
         for (int64_t i = 0; i < n; ++i) p[i] = (pair){key_of(x + step * i, d) ^ flip, i};
 }
 
-/* The same of keys of four bytes, one word a pair: see introsort.h. */
-static void make_packed(uint64_t *p, const char *x, rush_dtype d, int64_t step, int64_t n, bool descending)
+/* The same of keys of which four bytes count, from the least one on; one word a pair: see introsort.h. */
+static void make_packed(uint64_t *p, const char *x, rush_dtype d, int64_t step, int64_t n, bool descending, uint64_t least)
 {
     uint64_t flip = descending ? UINT32_MAX : 0;
     if (d == RUSH_F32 && step == 4)
         for (int64_t i = 0; i < n; ++i) p[i] = (key_of(x + 4 * i, RUSH_F32) ^ flip) << 32 | (uint64_t)i;
     else
-        for (int64_t i = 0; i < n; ++i) p[i] = (key_of(x + step * i, d) ^ flip) << 32 | (uint64_t)i;
+        for (int64_t i = 0; i < n; ++i) p[i] = ((key_of(x + step * i, d) - least) ^ flip) << 32 | (uint64_t)i;
+}
+
+/* How far apart integers are, and the key of the least. */
+static uint64_t span_of(const char *x, int64_t step, int64_t n, uint64_t *least)
+{
+    int64_t low = INT64_MAX, high = INT64_MIN;
+    for (int64_t i = 0; i < n; ++i) {
+        int64_t v = *(const int64_t *)(x + step * i);
+        low = RUSH_MIN(low, v), high = RUSH_MAX(high, v);
+    }
+    *least = key_of(&low, RUSH_I64);
+    return (uint64_t)high - (uint64_t)low;
 }
 
 /* Sorts p by key, stably; `spare` has room for as many. */
@@ -116,7 +128,7 @@ static bool has_equals(const pair *p, int64_t n)
 }
 
 /* Are there equal elements, most likely? Of long lines the introsort is the faster one anyway. */
-static bool expects_equals(size_t item, int64_t n) { return n >= (item == 1 ? 16 : item == 2 ? 256 : item == 4 ? 2048 : 65536); }
+static bool expects_equals(size_t item, int64_t n, uint64_t span) { return n >= (item == 1 ? 16 : item == 2 ? 256 : item == 4 ? 2048 : 65536) || (uint64_t)n * (uint64_t)n > span; }
 
 /* The k-th of n pairs, in the order that sort_pairs would give: byte by byte only those that it can be among. Has another its key? */
 static pair select_pair(pair *p, pair *spare, int64_t n, int64_t k, int bytes, bool *shared)
@@ -233,7 +245,7 @@ static bool top_of(pair *p, const char *x, rush_dtype d, int64_t step, int64_t n
     int bytes;
     bool packed = rush_dtypes[d].size <= 4 && n <= UINT32_MAX;
     if (packed) {
-        make_packed((uint64_t *)p, x, d, step, n, descending);
+        make_packed((uint64_t *)p, x, d, step, n, descending, 0);
         rush_introsort_top_packed((uint64_t *)p, n, k);
     } else {
         make_keys(p, x, d, step, n, descending, &bytes);
@@ -251,16 +263,17 @@ static void one_line(lines *l, int64_t line, pair *p, pair *spare)
         bool packed = top_of(p, x, (rush_dtype)l->x->dtype, step, n, l->k, l->descending);
         return put_sorted(l, line, x, p, packed ? (uint64_t *)p : NULL);
     }
-    bool shared, plain = l->swaps && !expects_equals(l->item, n); /* any sort will do, unless it finds equal elements */
+    uint64_t least = 0, span = l->swaps && l->x->dtype == RUSH_I64 ? span_of(x, step, n, &least) : UINT64_MAX;
+    bool shared, plain = l->swaps && !expects_equals(l->item, n, span); /* any sort will do, unless it finds equal elements */
     if (!l->swaps || plain) {
         make_keys(p, x, l->x->dtype, step, n, l->descending, &bytes);
         if (l->what == SORT) sort_pairs(p, spare, n, bytes);
         else if (l->what == MODE) rush_introsort(p, n);
     }
     if (l->swaps && (!plain || has_equals(p, n))) {
-        if (l->item <= 4 && n <= UINT32_MAX) {
+        if ((l->item <= 4 || span <= UINT32_MAX) && n <= UINT32_MAX) {
             uint64_t *packed = (uint64_t *)p;
-            make_packed(packed, x, l->x->dtype, step, n, l->descending);
+            make_packed(packed, x, l->x->dtype, step, n, l->descending, least);
             rush_introsort_packed(packed, n);
             return put_sorted(l, line, x, NULL, packed);
         }
