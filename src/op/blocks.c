@@ -1,24 +1,11 @@
 /* blocks.c - see blocks.h: tails of vectors, single elements. */
 #include "op/blocks.h"
+#include "tensor/iter.h"
 
-void rush_block_fill(char *to, const char *from, int64_t n, int size)
+void rush_block_move(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t n, int size)
 {
-    switch (size) {
-    case 1:
-        memset(to, *from, (size_t)n);
-        break;
-    case 2:
-        for (int64_t i = 0; i < n; i++) ((uint16_t *)to)[i] = *(const uint16_t *)from;
-        break;
-    case 4:
-        for (int64_t i = 0; i < n; i++) ((uint32_t *)to)[i] = *(const uint32_t *)from;
-        break;
-    case 8:
-        for (int64_t i = 0; i < n; i++) ((uint64_t *)to)[i] = *(const uint64_t *)from;
-        break;
-    default:
-        for (int64_t i = 0; i < n; i++) memcpy(to + 16 * i, from, 16);
-    }
+    static const uint8_t of_size[17] = {[1] = RUSH_U8, [2] = RUSH_I16, [4] = RUSH_I32, [8] = RUSH_I64, [16] = RUSH_C128};
+    rush_convert_many(to, of_size[size], to_stride, from, of_size[size], from_stride, n);
 }
 
 unsigned rush_block_ones(const rush_block_loop *r, unsigned mask)

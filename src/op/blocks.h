@@ -21,7 +21,7 @@ typedef struct rush_block_loop {
 void rush_block_run(const rush_block_loop *, char *const *p, int64_t n, unsigned one);
 /* As many of the operands in mask as the loop takes as single elements. */
 unsigned rush_block_ones(const rush_block_loop *, unsigned mask);
-/* One element, n times. */
-void rush_block_fill(char *to, const char *from, int64_t n, int size);
+/* n elements of `size` bytes from one stride to another; from_stride 0 repeats one. */
+void rush_block_move(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t n, int size);
 
 #endif

@@ -60,7 +60,7 @@ static void run_step(const walk *w, const later_step *s, char *buffers, int64_t 
         char *to = own + (size_t)k * w->room;
         if (x->way == LATER_ONE) {
             p[k] = one >> (k - 1) & 1 ? (char *)x->one : to;
-            if (p[k] == to) rush_block_fill(to, x->one, n, s->loop.size[k]);
+            if (p[k] == to) rush_block_move(to, s->loop.size[k], x->one, 0, n, s->loop.size[k]);
         } else if (x->way == LATER_STRIDED) {
             p[k] = gather(x, w->list->cell[x->cell].data + x->at, i, n, to);
         } else {

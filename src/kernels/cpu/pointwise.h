@@ -45,7 +45,7 @@ RUSH_KERNEL_TABLE(pw_c128);
 /* What does not fit a row: choosing by a condition, and results of another make than the operands. */
 struct rush_pw_misc_kernels {
     rush_pw_kernel where[17]; /* by element size; p: result, condition (bool), if true, if false */
-    rush_pw_kernel nextafter_f16, nextafter_bf16; /* on the bits */
+    rush_pw_kernel nextafter_f16, nextafter_bf16, neg_half, abs_half; /* on the bits */
     rush_pw_kernel frexp_f32, frexp_f64; /* p: mantissa, exponent (int32), number */
 };
 RUSH_KERNEL_TABLE(pw_misc);

@@ -62,8 +62,19 @@ static void nextafter_bf16(char *const *p, int64_t n, const rush_pw_args *args, 
     nextafter_bits(p, n, 0x7f80, 0x7fc0);
 }
 
+/* Signs are the upper bit, of NaN too. */
+#define SIGN(name, operation)                                                                               \
+    static void name(char *const *p, int64_t n, const rush_pw_args *args, unsigned one)                     \
+    {                                                                                                       \
+        const uint16_t *X = (const uint16_t *)p[1];                                                         \
+        uint16_t *R = (uint16_t *)p[0];                                                                     \
+        for (int64_t i = 0; i < n; i++) R[i] = (uint16_t)(X[i] operation);                                  \
+    }
+SIGN(neg_half, ^0x8000)
+SIGN(abs_half, &0x7fff)
+
 RUSH_KERNELS(pw_misc) = {
     .where = {[1] = where_uint8_t, [2] = where_uint16_t, [4] = where_uint32_t, [8] = where_uint64_t, [16] = where_sixteen},
-    .nextafter_f16 = nextafter_f16, .nextafter_bf16 = nextafter_bf16,
+    .nextafter_f16 = nextafter_f16, .nextafter_bf16 = nextafter_bf16, .neg_half = neg_half, .abs_half = abs_half,
     .frexp_f32 = frexp_float, .frexp_f64 = frexp_double,
 };

@@ -163,13 +163,6 @@ RUSH_HOT int rush_pw_shape_row(rush_pw_id id, const rush_value *x, rush_value *o
 
 enum { BLOCK = 512 };
 
-static const uint8_t of_size[17] = {[1] = RUSH_U8, [2] = RUSH_I16, [4] = RUSH_I32, [8] = RUSH_I64, [16] = RUSH_C128};
-
-static void gather(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t n, int size)
-{
-    rush_convert_many(to, of_size[size], to_stride, from, of_size[size], from_stride, n);
-}
-
 /* Through blocks: operands that are not contiguous are gathered, one element repeated once for all blocks. */
 static void run_blocks(const rush_block_loop *r, char **p, const int64_t *stride, int64_t n, unsigned mask)
 {
@@ -178,17 +171,17 @@ static void run_blocks(const rush_block_loop *r, char **p, const int64_t *stride
     int64_t most = RUSH_MIN(n, BLOCK);
     unsigned one = rush_block_ones(r, mask);
     for (int k = r->nout; k < r->n; k++)
-        if (stride[k] == 0 && !(one >> (k - r->nout) & 1)) rush_block_fill(buffer[k], p[k], most, r->size[k]);
+        if (stride[k] == 0 && !(one >> (k - r->nout) & 1)) rush_block_move(buffer[k], r->size[k], p[k], 0, most, r->size[k]);
     for (int64_t i = 0; i < n; i += most) {
         int64_t m = RUSH_MIN(most, n - i);
         for (int k = 0; k < r->n; k++) {
             bool direct = stride[k] == r->size[k] || (k >= r->nout && one >> (k - r->nout) & 1);
             q[k] = direct ? p[k] + i * stride[k] : buffer[k];
-            if (!direct && k >= r->nout && stride[k]) gather(q[k], r->size[k], p[k] + i * stride[k], stride[k], m, r->size[k]);
+            if (!direct && k >= r->nout && stride[k]) rush_block_move(q[k], r->size[k], p[k] + i * stride[k], stride[k], m, r->size[k]);
         }
         rush_block_run(r, q, m, one);
         for (int k = 0; k < r->nout; k++)
-            if (stride[k] != r->size[k]) gather(p[k] + i * stride[k], stride[k], q[k], r->size[k], m, r->size[k]);
+            if (stride[k] != r->size[k]) rush_block_move(p[k] + i * stride[k], stride[k], q[k], r->size[k], m, r->size[k]);
     }
 }
 
@@ -282,8 +275,13 @@ void rush_pw_run_row(rush_pw_id id, const rush_value *x, const rush_pw_args *arg
         if (!tables->row(id, 1, nx + 1, operand, compute, args) && result != given) rush_copy_into(given, result);
         return;
     }
+    rush_pw_kernel loop = loop_of(plan.compute, id);
+    if ((id == RUSH_PW_neg || id == RUSH_PW_abs) && (plan.common == RUSH_F16 || plan.common == RUSH_BF16)) { /* without a way through float */
+        loop = id == RUSH_PW_neg ? rush_k_pw_misc->neg_half : rush_k_pw_misc->abs_half;
+        compute[0] = compute[1] = plan.common;
+    }
     unsigned ones = plan.compute == RUSH_F16 || plan.compute == RUSH_BF16 ? 1 : RUSH_PW_ONES(nx); /* loops on bits take none */
-    run_loop(loop_of(plan.compute, id), 1, nx + 1, operand, compute, args, ones, rush_pw_rows[id].is & RUSH_PW_ROUNDS && rush_dtypes[plan.compute].category >= 2);
+    run_loop(loop, 1, nx + 1, operand, compute, args, ones, rush_pw_rows[id].is & RUSH_PW_ROUNDS && rush_dtypes[plan.compute].category >= 2);
     if (result != given) rush_copy_into(given, result);
 }
 
