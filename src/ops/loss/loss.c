@@ -63,7 +63,9 @@ static rush_tensor *loss_in(rush_tensor *loss, rush_dtype d)
 static int mse_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (float_pair(in, "mse_cpu")) return -1;
-    rush_tensor *d = difference(in[0].t, in[1].t);
+    rush_tensor *a = in[0].t, *b = in[1].t, *d;
+    if (a->dtype == b->dtype && rush_dtypes[a->dtype].size >= 4) return REDUCED(out, T("_squared_difference", V(a), V(b)), in[2]);
+    d = difference(a, b); /* the difference is rounded */
     return REDUCED(out, mul(d, d), in[2]);
 }
 

@@ -352,12 +352,9 @@ static int rot90_run(const rush_op *op, const rush_value *in, rush_value *out)
     if (b < 0) return -1;
     RUSH_CHECK(a != b, RUSH_RUNTIME_ERROR, "expected rotation dims to be different, but got dim0 = %lld and dim1 = %lld", (long long)in[2].ints[0],
                (long long)in[2].ints[1]);
-    rush_tensor *t;
-    if (k == 1) t = transpose(T("flip", V(self), INTS(b)), a, b);
-    else if (k == 2) t = T("flip", V(self), in[2]);
-    else if (k == 3) t = transpose(T("flip", V(self), INTS(a)), a, b);
-    else t = self;
-    return rush_result(out, t ? T("clone", V(t), ((rush_value){.kind = RUSH_V_MEMORY_FORMAT, .i = RUSH_CONTIGUOUS})) : NULL);
+    if (k == 0) return rush_result(out, T("clone", V(self), ((rush_value){.kind = RUSH_V_MEMORY_FORMAT, .i = RUSH_CONTIGUOUS})));
+    rush_tensor *t = T("flip", V(self), k == 2 ? in[2] : INTS(k == 1 ? b : a));
+    return rush_result(out, k == 2 ? t : transpose(t, a, b));
 }
 
 static rush_op op_rot90 = {
