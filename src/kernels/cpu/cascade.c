@@ -187,12 +187,15 @@ static void sum(rush_cascade_way way, const float *x, int64_t n0, int64_t stride
         sum_columns(x, n0, stride0, n1, out, out_stride);
         return;
     }
+    float s[4] = {0}; /* which are those of before where all outputs are of the same elements */
     for (; way == RUSH_CASCADE_COLUMNS_ONE && j + 4 <= n1; j += 4) {
-        float s[4];
-        one_chains(4, x + j * stride1, n0, stride0, stride1, s);
+        if (j == 0 || stride1) one_chains(4, x + j * stride1, n0, stride0, stride1, s);
         for (int c = 0; c < 4; ++c) out[(j + c) * out_stride] += s[c];
     }
-    for (; j < n1; ++j) out[j * out_stride] += one_line(x + j * stride1, n0, stride0);
+    for (int64_t first = j; j < n1; ++j) {
+        if (j == first || stride1) s[0] = one_line(x + j * stride1, n0, stride0);
+        out[j * out_stride] += s[0];
+    }
 }
 
 /* ---- a long row in pieces: the blocks of the second level ---- */

@@ -410,6 +410,7 @@ static rush_pw_id choose(const rush_pw_row *row, const rush_value *x)
     rush_dtype d = common_dtype(2, x);
     double y = rush_to_double(x[1]);
     if (rush_dtypes[d].category < 1 || d != x[0].t->dtype) return row->id;
+    if (y == 1) return RUSH_PW_itself;
     if (y == 2) return RUSH_PW_square;
     if (y == 3) return RUSH_PW_cube;
     if (rush_dtypes[d].category != 2) return row->id;

@@ -93,8 +93,7 @@ static int smooth_l1_back_run(const rush_op *op, const rush_value *in, rush_valu
     rush_dtype half = rush_dtypes[in[1].t->dtype].size == 2 ? in[1].t->dtype : 0; /* computed in float */
     rush_tensor *d = half ? difference(to_dtype(in[1].t, RUSH_F32), to_dtype(in[2].t, RUSH_F32)) : difference(in[1].t, in[2].t);
     if (!d) return -1;
-    rush_tensor *slope = beta == 0 ? T("sign", V(d)) : where(ge(abs_(d), beta), T("sign", V(d)), div_(d, beta));
-    slope = mul(slope, share(d, 1, in[3]));
+    rush_tensor *slope = mul(T("_smooth_l1_slope", V(d), V(beta)), share(d, 1, in[3]));
     return rush_result(out, half ? to_dtype(mul(slope, to_dtype(in[0].t, RUSH_F32)), half) : mul(slope, in[0].t));
 }
 

@@ -67,6 +67,11 @@ static void part_dims(walk *w, const rush_tensor *x, uint64_t dims)
     }
     if (w->nkept > 1) rush_axes_sort(w->kept, w->nkept), w->nkept = rush_axes_merge(w->kept, w->nkept);
     if (w->ngone > 1) rush_axes_sort(w->gone, w->ngone), w->ngone = rush_axes_merge(w->gone, w->ngone);
+    for (int d = 1; d < w->ngone && w->gone[0].in == 0; ++d) { /* repetitions go behind what lies along memory */
+        rush_axis again = w->gone[0];
+        memmove(w->gone, w->gone + 1, sizeof *w->gone * (size_t)(w->ngone - 1));
+        w->gone[w->ngone - 1] = again;
+    }
 }
 
 /* ---- pieces of a reduction ---- */
