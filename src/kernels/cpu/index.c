@@ -1,5 +1,6 @@
 /* index.c - elements taken from, and put to, places that an array of offsets names. */
 #include "kernels/cpu/index.h"
+#include "kernels/cpu/simd.h"
 #include <complex.h>
 #include <math.h>
 #if defined(__F16C__)
@@ -98,9 +99,15 @@ static inline uint16_t half_store(float f)
 #endif
 }
 
-/* NaN wins, whichever side it is on; what is left is one instruction. */
-#define FLOAT_MIN(a, b) ((b) != (b) && (a) == (a) ? (b) : (b) < (a) ? (b) : (a))
-#define FLOAT_MAX(a, b) ((b) != (b) && (a) == (a) ? (b) : (b) > (a) ? (b) : (a))
+/* NaN wins, whichever side it is on. The better one is found by one instruction, of which the compiler is not to make a jump. */
+#define FLOAT_BEST(a, b, better)                                                                            \
+    ({                                                                                                      \
+        __typeof__(a) best = (b) better (a) ? (b) : (a);                                                    \
+        IN_REGISTER(best);                                                                                  \
+        (b) != (b) && (a) == (a) ? (b) : best;                                                              \
+    })
+#define FLOAT_MIN(a, b) FLOAT_BEST(a, b, <)
+#define FLOAT_MAX(a, b) FLOAT_BEST(a, b, >)
 
 typedef struct halves { uint16_t re, im; } halves;
 
