@@ -109,12 +109,24 @@ using EnforceFiniteError = Error;
 
 namespace detail {
 
-template <class... Args> std::string str(const Args &...args)
+/* What is to be printed, and how. Lists of these are the same type for all messages, so one function prints them all: a function for each
+ * combination of types and lengths of texts was a good part of what a file with many checks took to compile. */
+struct Shown {
+    const void *x;
+    void (*print)(std::ostream &out, const void *x);
+};
+template <class T> void print_one(std::ostream &out, const void *x) { out << *static_cast<const T *>(x); }
+inline void print_text(std::ostream &out, const void *x) { out << static_cast<const char *>(x); }
+template <class T> C10_ALWAYS_INLINE Shown shown(const T &x) { return {&x, print_one<T>}; }
+template <size_t N> C10_ALWAYS_INLINE Shown shown(const char (&text)[N]) { return {text, print_text}; }
+
+inline C10_NOINLINE std::string text_of(std::initializer_list<Shown> list)
 {
     std::ostringstream text;
-    (void)(text << ... << args);
+    for (const Shown &item : list) item.print(text, item.x);
     return text.str();
 }
+template <class... Args> std::string str(const Args &...args) { return text_of({shown(args)...}); }
 
 /* The library's pending error as an exception. */
 [[noreturn]] inline void raise()
@@ -153,9 +165,13 @@ template <class F> int guarded(F &&f)
     }
 }
 
-template <class E, class... Args> [[noreturn]] C10_NOINLINE void fail(const char *otherwise, const Args &...args)
+template <class E> [[noreturn]] C10_NOINLINE void fail_with(const char *otherwise, std::initializer_list<Shown> list)
 {
-    throw E(sizeof...(args) ? detail::str(args...) : std::string(otherwise));
+    throw E(list.size() ? text_of(list) : std::string(otherwise));
+}
+template <class E, class... Args> [[noreturn]] C10_ALWAYS_INLINE void fail(const char *otherwise, const Args &...args)
+{
+    fail_with<E>(otherwise, {shown(args)...});
 }
 
 /* Values are computed once, though they are compared and printed. */

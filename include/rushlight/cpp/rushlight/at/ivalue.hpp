@@ -6,95 +6,128 @@
 
 namespace c10 {
 
+/* A number or a tensor is in the value itself; all else is kept once, for all copies. Written out because std::variant's tables for
+ * copies of 15 types took a tenth of the time to compile a file. */
 class IValue {
+    enum class Tag : uint8_t { None, Tensor, Double, Int, Bool, ComplexDouble, String, Device, IntList, DoubleList, BoolList, TensorList, StringList, Generator, Tuple };
     using Tuple = std::shared_ptr<std::vector<IValue>>;
-    std::variant<std::monostate, at::Tensor, double, int64_t, bool, std::complex<double>, std::string, Device, List<int64_t>, List<double>, List<bool>,
-                 List<at::Tensor>, List<std::string>, Generator, Tuple> v;
+    struct Kept {
+        virtual ~Kept() = default;
+    };
+    template <class T> struct Keeps : Kept {
+        T x;
+        explicit Keeps(T given) : x(std::move(given)) {}
+    };
 
+    Tag tag = Tag::None;
+    union {
+        int64_t i = 0; /* Int, Bool */
+        double f;
+    };
+    at::Tensor t;
+    std::shared_ptr<Kept> kept;
+
+    static constexpr Tag tag_of(const std::complex<double> *) { return Tag::ComplexDouble; }
+    static constexpr Tag tag_of(const std::string *) { return Tag::String; }
+    static constexpr Tag tag_of(const Device *) { return Tag::Device; }
+    static constexpr Tag tag_of(const List<int64_t> *) { return Tag::IntList; }
+    static constexpr Tag tag_of(const List<double> *) { return Tag::DoubleList; }
+    static constexpr Tag tag_of(const List<bool> *) { return Tag::BoolList; }
+    static constexpr Tag tag_of(const List<at::Tensor> *) { return Tag::TensorList; }
+    static constexpr Tag tag_of(const List<std::string> *) { return Tag::StringList; }
+    static constexpr Tag tag_of(const Generator *) { return Tag::Generator; }
+    static constexpr Tag tag_of(const Tuple *) { return Tag::Tuple; }
+
+    template <class T> void keep(T x)
+    {
+        tag = tag_of(static_cast<const T *>(nullptr));
+        kept.reset(static_cast<Kept *>(new Keeps<T>(std::move(x))));
+    }
     template <class T> bool each_of(List<IValue> &to) const
     {
-        const auto *from = std::get_if<List<T>>(&v);
-        if (!from) return false;
-        for (const auto &item : *from) to.push_back(IValue(item));
+        if (tag != tag_of(static_cast<const List<T> *>(nullptr))) return false;
+        for (const auto &item : static_cast<const Keeps<List<T>> &>(*kept).x) to.push_back(IValue(item));
         return true;
+    }
+    void expect(Tag wanted, const char *name) const
+    {
+        TORCH_CHECK(tag == wanted, "Expected ", name, " but got ", tagKind());
     }
     template <class T> const T &as(const char *name) const
     {
-        const T *x = std::get_if<T>(&v);
-        TORCH_CHECK(x, "Expected ", name, " but got ", tagKind());
-        return *x;
+        expect(tag_of(static_cast<const T *>(nullptr)), name);
+        return static_cast<const Keeps<T> &>(*kept).x;
     }
 
 public:
     IValue() = default;
     IValue(std::nullopt_t) {}
-    IValue(at::Tensor t) : v(std::move(t)) {}
-    IValue(double f) : v(f) {}
-    IValue(bool b) : v(b) {}
-    template <class I, std::enable_if_t<std::is_integral_v<I> && !std::is_same_v<I, bool>, int> = 0> IValue(I i) : v(static_cast<int64_t>(i)) {}
-    IValue(std::complex<double> c) : v(c) {}
+    IValue(at::Tensor x) : tag(Tag::Tensor), t(std::move(x)) {}
+    IValue(double x) : tag(Tag::Double), f(x) {}
+    IValue(bool b) : tag(Tag::Bool), i(b) {}
+    template <class I, std::enable_if_t<std::is_integral_v<I> && !std::is_same_v<I, bool>, int> = 0> IValue(I x) : tag(Tag::Int), i(static_cast<int64_t>(x)) {}
+    IValue(std::complex<double> c) { keep(c); }
     IValue(const Scalar &s)
     {
-        if (s.isFloatingPoint()) v = s.toDouble();
-        else if (s.isComplex()) v = s.toComplexDouble();
-        else if (s.isBoolean()) v = s.toBool();
-        else v = s.toLong();
+        if (s.isFloatingPoint()) tag = Tag::Double, f = s.toDouble();
+        else if (s.isComplex()) keep(s.toComplexDouble());
+        else tag = s.isBoolean() ? Tag::Bool : Tag::Int, i = s.toLong();
     }
-    IValue(const char *s) : v(std::string(s)) {}
-    IValue(std::string s) : v(std::move(s)) {}
-    IValue(Device d) : v(d) {}
-    IValue(ScalarType t) : v(static_cast<int64_t>(t)) {}
-    IValue(Generator g) : v(std::move(g)) {}
-    IValue(ArrayRef<int64_t> list) : v(List<int64_t>(list)) {}
-    IValue(ArrayRef<double> list) : v(List<double>(list)) {}
-    IValue(ArrayRef<at::Tensor> list) : v(List<at::Tensor>(list)) {}
-    IValue(std::vector<int64_t> list) : v(List<int64_t>(std::move(list))) {}
-    IValue(std::vector<double> list) : v(List<double>(std::move(list))) {}
-    IValue(std::vector<bool> list) : v(List<bool>(std::move(list))) {}
-    IValue(std::vector<at::Tensor> list) : v(List<at::Tensor>(std::move(list))) {}
-    IValue(std::vector<std::string> list) : v(List<std::string>(std::move(list))) {}
-    template <class T> IValue(List<T> list) : v(std::move(list)) {}
+    IValue(const char *s) { keep(std::string(s)); }
+    IValue(std::string s) { keep(std::move(s)); }
+    IValue(Device d) { keep(d); }
+    IValue(ScalarType x) : tag(Tag::Int), i(static_cast<int64_t>(x)) {}
+    IValue(Generator g) { keep(std::move(g)); }
+    IValue(ArrayRef<int64_t> list) { keep(List<int64_t>(list)); }
+    IValue(ArrayRef<double> list) { keep(List<double>(list)); }
+    IValue(ArrayRef<at::Tensor> list) { keep(List<at::Tensor>(list)); }
+    IValue(std::vector<int64_t> list) { keep(List<int64_t>(std::move(list))); }
+    IValue(std::vector<double> list) { keep(List<double>(std::move(list))); }
+    IValue(std::vector<bool> list) { keep(List<bool>(std::move(list))); }
+    IValue(std::vector<at::Tensor> list) { keep(List<at::Tensor>(std::move(list))); }
+    IValue(std::vector<std::string> list) { keep(List<std::string>(std::move(list))); }
+    template <class T> IValue(List<T> list) { keep(std::move(list)); }
     template <class T> IValue(const std::optional<T> &x)
     {
         if (x) *this = IValue(*x);
     }
-    IValue(SymInt i) : v(static_cast<int64_t>(i)) {}
-    IValue(SymIntArrayRef list) : v(List<int64_t>(std::vector<int64_t>(list.begin(), list.end()))) {}
+    IValue(SymInt x) : tag(Tag::Int), i(static_cast<int64_t>(x)) {}
+    IValue(SymIntArrayRef list) { keep(List<int64_t>(std::vector<int64_t>(list.begin(), list.end()))); }
     template <class... T> IValue(std::tuple<T...> items)
     {
-        std::apply([&](auto &...x) { v = std::make_shared<std::vector<IValue>>(std::vector<IValue>{IValue(x)...}); }, items);
+        std::apply([&](auto &...x) { keep(std::make_shared<std::vector<IValue>>(std::vector<IValue>{IValue(x)...})); }, items);
     }
 
     static IValue tuple(std::vector<IValue> items)
     {
         IValue made;
-        made.v = std::make_shared<std::vector<IValue>>(std::move(items));
+        made.keep(std::make_shared<std::vector<IValue>>(std::move(items)));
         return made;
     }
 
-    bool isNone() const { return v.index() == 0; }
-    bool isTensor() const { return std::holds_alternative<at::Tensor>(v); }
-    bool isDouble() const { return std::holds_alternative<double>(v); }
-    bool isInt() const { return std::holds_alternative<int64_t>(v); }
-    bool isBool() const { return std::holds_alternative<bool>(v); }
-    bool isString() const { return std::holds_alternative<std::string>(v); }
-    bool isDevice() const { return std::holds_alternative<Device>(v); }
-    bool isIntList() const { return std::holds_alternative<List<int64_t>>(v); }
-    bool isDoubleList() const { return std::holds_alternative<List<double>>(v); }
-    bool isBoolList() const { return std::holds_alternative<List<bool>>(v); }
-    bool isTensorList() const { return std::holds_alternative<List<at::Tensor>>(v); }
-    bool isTuple() const { return std::holds_alternative<Tuple>(v); }
-    bool isScalar() const { return isDouble() || isInt() || isBool() || std::holds_alternative<std::complex<double>>(v); }
+    bool isNone() const { return tag == Tag::None; }
+    bool isTensor() const { return tag == Tag::Tensor; }
+    bool isDouble() const { return tag == Tag::Double; }
+    bool isInt() const { return tag == Tag::Int; }
+    bool isBool() const { return tag == Tag::Bool; }
+    bool isString() const { return tag == Tag::String; }
+    bool isDevice() const { return tag == Tag::Device; }
+    bool isIntList() const { return tag == Tag::IntList; }
+    bool isDoubleList() const { return tag == Tag::DoubleList; }
+    bool isBoolList() const { return tag == Tag::BoolList; }
+    bool isTensorList() const { return tag == Tag::TensorList; }
+    bool isTuple() const { return tag == Tag::Tuple; }
+    bool isScalar() const { return isDouble() || isInt() || isBool() || tag == Tag::ComplexDouble; }
 
-    const at::Tensor &toTensor() const { return as<at::Tensor>("Tensor"); }
+    const at::Tensor &toTensor() const { return expect(Tag::Tensor, "Tensor"), t; }
     double toDouble() const
     {
         TORCH_INTERNAL_ASSERT(isDouble(), "expected double");
-        return std::get<double>(v);
+        return f;
     }
     SymInt toSymInt() const { return toInt(); }
-    int64_t toInt() const { return as<int64_t>("Int"); }
-    bool toBool() const { return as<bool>("Bool"); }
+    int64_t toInt() const { return expect(Tag::Int, "Int"), i; }
+    bool toBool() const { return expect(Tag::Bool, "Bool"), i != 0; }
     const std::string &toStringRef() const { return as<std::string>("String"); }
     string_view toStringView() const { return toStringRef(); }
     std::complex<double> toComplexDouble() const { return as<std::complex<double>>("ComplexDouble"); }
@@ -140,7 +173,7 @@ public:
     {
         static const char *const names[] = {"None", "Tensor", "Double", "Int", "Bool", "ComplexDouble", "String", "Device", "IntList", "DoubleList", "BoolList",
                                             "TensorList", "StringList", "Generator", "Tuple"};
-        return names[v.index()];
+        return names[static_cast<int>(tag)];
     }
 };
 

@@ -125,8 +125,8 @@ public:
     }
     virtual void pretty_print(std::ostream &out) const { out << name(); }
     virtual bool is_serializable() const { return true; }
-    virtual void save(serialize::OutputArchive &archive) const;
-    virtual void load(serialize::InputArchive &archive);
+    inline virtual void save(serialize::OutputArchive &archive) const; /* inline is said here: else every file that includes this has the table of virtual functions and all that they call */
+    inline virtual void load(serialize::InputArchive &archive);
 
     Tensor &register_parameter(std::string name, Tensor x, bool requires_grad = true)
     {

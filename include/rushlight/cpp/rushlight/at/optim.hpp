@@ -173,8 +173,8 @@ public:
         for (auto &group : param_groups_) group.options().set_lr(lr);
     }
 
-    virtual void save(serialize::OutputArchive &archive) const;
-    virtual void load(serialize::InputArchive &archive);
+    inline virtual void save(serialize::OutputArchive &archive) const; /* inline is said here, as in Module */
+    inline virtual void load(serialize::InputArchive &archive);
 };
 
 /* ---- files: the state by names that param_groups say again, in their order ---- */

@@ -5,7 +5,6 @@
 #if !__has_include(<pybind11/pybind11.h>)
 #error "torch/extension.h needs pybind11: pip install pybind11"
 #endif
-#include <pybind11/functional.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 

@@ -285,10 +285,16 @@ private:
     void of_rank(size_t n) const { TORCH_CHECK(dim() == static_cast<int64_t>(n), "TensorAccessor expected ", n, " dims but tensor has ", dim()); }
     template <class T> void *of_type() const
     {
-        if constexpr (!std::is_void_v<T> && !std::is_same_v<T, char>) {
-            ScalarType want = CppTypeToScalarType<T>::value;
-            TORCH_CHECK(scalar_type() == want, "expected scalar type ", want, " but found ", scalar_type());
-        }
+        if constexpr (!std::is_void_v<T> && !std::is_same_v<T, char>) return data_of(CppTypeToScalarType<T>::value);
+        else return data_given();
+    }
+    C10_NOINLINE void *data_of(ScalarType want) const
+    {
+        TORCH_CHECK(scalar_type() == want, "expected scalar type ", want, " but found ", scalar_type());
+        return data_given();
+    }
+    C10_NOINLINE void *data_given() const
+    {
         void *data = data_ptr();
         TORCH_CHECK(data || !numel(), "The tensor has a non-zero number of elements, but its data is not allocated yet.\nA kernel is traced, or asked for shapes only: make it an operator of its own (TORCH_LIBRARY) "
                                       "with a function for \"Meta\"");
