@@ -4,6 +4,7 @@
  * gives the numbers that PyTorch gives, and states can be exchanged with it.
  */
 #include "base/base.h"
+#include <rushlight/generator.h>
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -90,6 +91,30 @@ uint64_t rush_random64(rush_generator *g)
     uint64_t high = rush_random32(g);
     return high << 32 | rush_random32(g);
 }
+
+uint64_t rush_generator_seeded(const rush_generator *g)
+{
+    if (!g) rush_fail(RUSH_TYPE_ERROR, "a generator is NULL");
+    return g ? g->seed : 0;
+}
+
+rush_device rush_generator_device(const rush_generator *g)
+{
+    if (!g) rush_fail(RUSH_TYPE_ERROR, "a generator is NULL");
+    return g ? g->device : (rush_device){RUSH_CPU, -1};
+}
+
+static uint64_t next(rush_generator *g, bool wide)
+{
+    if (!g || g->device.type != RUSH_CPU) return rush_fail(RUSH_TYPE_ERROR, g ? "bits are drawn from generators of the CPU" : "a generator is NULL"), 0;
+    rush_generator_lock(g);
+    uint64_t bits = wide ? rush_random64(g) : rush_random32(g);
+    rush_generator_unlock(g);
+    return bits;
+}
+
+uint32_t rush_generator_next32(rush_generator *g) { return (uint32_t)next(g, false); }
+uint64_t rush_generator_next64(rush_generator *g) { return next(g, true); }
 
 /* ---- the saved form: little-endian, words of the state widened to 64 bits ---- */
 

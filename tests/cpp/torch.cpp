@@ -1,5 +1,7 @@
 // torch.cpp - PyTorch's C++ names over rushlight: tensors, dispatch, operations and derivatives of a program's own.
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
+#include <ATen/native/CPUBlas.h>
 #include <torch/torch.h>
 
 #if AT_MKL_ENABLED() || !AT_PARALLEL_OPENMP
@@ -10,6 +12,7 @@
 #endif
 #include <cstdio>
 #include <cstdlib>
+#include <random>
 #include <unistd.h>
 
 static int wrong;
@@ -313,9 +316,48 @@ static void checked()
     SAME(a._version(), was + 1);
 }
 
+static void drawn()
+{
+    auto g = at::make_generator(5489), other = at::make_generator(5489);
+    auto *bits = at::check_generator<at::CPUGeneratorImpl>(g);
+    std::mt19937 words; /* of the same seed */
+    {
+        std::lock_guard<std::mutex> alone(bits->mutex_);
+        for (int i = 0; i < 700; ++i) SAME(bits->random(), words());
+        uint64_t high = words();
+        SAME(bits->random64(), high << 32 | words());
+    }
+    SAME(at::get_generator_or_default<at::CPUGeneratorImpl>(g, other) == bits && g.get<at::CPUGeneratorImpl>() == bits, true);
+    SAME(at::get_generator_or_default<at::CPUGeneratorImpl>(std::nullopt, at::detail::getDefaultCPUGenerator()) == bits, false);
+    SAME(bits->current_seed(), 5489u);
+    bits->set_current_seed(3), other.set_current_seed(3);
+    SAME(at::uniform_real_distribution<float>(0, 1)(bits), at::rand({1}, other).item<float>());
+    SAME(at::uniform_real_distribution<double>(-1, 3)(bits), at::empty({1}, at::kDouble).uniform_(-1, 3, other).item<double>());
+    SAME(at::uniform_int_from_to_distribution<int64_t>(1000, -7)(bits), at::randint(-7, 993, {1}, other).item<int64_t>());
+    SAME(said([] { at::check_generator<at::CPUGeneratorImpl>(std::nullopt); }), "Expected Generator but received nullopt");
+}
+
+/* Columns first: a is 2 by 3, and its transpose lies in memory as [3, 2]. */
+static void products()
+{
+    using at::native::TransposeType;
+    const double a[] = {1, 2, -1, 3, 4, 5, -1}, b[] = {1, 0, 2, -1, 3, 1}; /* a has a row more than is looked at */
+    double c[] = {NAN, NAN, NAN, NAN};
+    at::native::cpublas::gemm(TransposeType::NoTranspose, TransposeType::NoTranspose, 2, 2, 2, 1.0, a, 3, b, 2, 0.0, c, 2);
+    SAME((std::vector<double>(c, c + 4)), (std::vector<double>{1, 2, -1, 0}));
+    at::native::cpublas::gemm(TransposeType::Transpose, TransposeType::Transpose, 1, 2, 3, 2.0, a, 3, b, 2, 1.0, c, 2);
+    SAME((std::vector<double>(c, c + 4)), (std::vector<double>{1 + 2 * (1 + 4 - 3), 2, -1 + 2 * (0 - 2 - 1), 0}));
+    const c10::complex<float> z[] = {{0, 1}}, w[] = {{2, 1}};
+    c10::complex<float> p[1];
+    at::native::cpublas::gemm(TransposeType::ConjTranspose, TransposeType::NoTranspose, 1, 1, 1, c10::complex<float>(1), z, 1, w, 1, c10::complex<float>(0), p, 1);
+    SAME(p[0] == c10::complex<float>(1, -2), true);
+}
+
 int main()
 {
     keys();
+    drawn();
+    products();
     checked();
     messages();
     tensors();

@@ -3,6 +3,7 @@
 #define RUSHLIGHT_AT_TYPES_HPP
 
 #include "base.hpp"
+#include <rushlight/generator.h>
 
 #include <cmath>
 #include <complex>
@@ -406,7 +407,10 @@ public:
         return shared ? Generator(shared) : Generator();
     }
     rush_generator *get() const { return g.get(); }
+    template <class T> T *get() const { return T::of(*this); } /* what draws: at::CPUGeneratorImpl */
     bool defined() const { return static_cast<bool>(g); }
+    uint64_t current_seed() const { return rush_generator_seeded(g.get()); }
+    Device device() const { return Device(rush_generator_device(g.get())); }
     void set_current_seed(uint64_t seed) const { rush_generator_seed(g.get(), seed); }
 };
 
