@@ -415,3 +415,51 @@ STABLE(int32_t, torch_parallel_for, int64_t begin, int64_t end, int64_t grain, v
 }
 STABLE(int32_t, torch_get_thread_idx, uint32_t *to) { return *to = (uint32_t)rush_thread_number(), 0; }
 STABLE(int32_t, torch_get_num_threads, uint32_t *to) { return *to = (uint32_t)rush_num_threads(), 0; }
+
+/* ---- devices and streams: of the first type of device beside the CPU that there is ---- */
+
+static int accelerator(void)
+{
+    for (int type = RUSH_META + 1; type < RUSH_DEVICES; ++type)
+        if (rush_device_count(type)) return type;
+    return rush_fail(RUSH_RUNTIME_ERROR, "Cannot access accelerator device when none is available.");
+}
+
+STABLE(int32_t, aoti_torch_get_current_device_index, int32_t *to)
+{
+    int type = accelerator();
+    if (type >= 0) *to = rush_device_current(type);
+    return rush_stable_end();
+}
+/* A guard is what to put back. */
+STABLE(int32_t, aoti_torch_device_guard_set_index, const rush_device *before, int32_t index)
+{
+    rush_device_set_current((rush_device){before->type, (int8_t)index});
+    return rush_stable_end();
+}
+STABLE(int32_t, aoti_torch_create_device_guard, int32_t index, rush_device **to)
+{
+    int type = accelerator();
+    rush_device *before = type < 0 ? NULL : memory(sizeof *before);
+    if (!before) return rush_stable_end();
+    *before = (rush_device){(uint8_t)type, (int8_t)rush_device_current(type)};
+    if (rush_device_set_current((rush_device){(uint8_t)type, (int8_t)index})) free(before);
+    else *to = before;
+    return rush_stable_end();
+}
+STABLE(int32_t, aoti_torch_delete_device_guard, rush_device *before)
+{
+    rush_device_set_current(*before);
+    free(before);
+    return rush_stable_end();
+}
+STABLE(int32_t, aoti_torch_get_current_stream, int32_t index, int64_t **to)
+{
+    int type = accelerator();
+    int stream = type < 0 ? -1 : rush_device_stream((rush_device){(uint8_t)type, (int8_t)index});
+    int64_t *its = stream < 0 ? NULL : memory(sizeof *its);
+    if (its) *its = stream, *to = its;
+    return rush_stable_end();
+}
+STABLE(int32_t, aoti_torch_stream_id, const int64_t *stream, int64_t *to) { return *to = *stream, 0; }
+STABLE(int32_t, aoti_torch_delete_stream, int64_t *stream) { return free(stream), 0; }

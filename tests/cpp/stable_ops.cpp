@@ -1,5 +1,6 @@
 // stable_ops.cpp - an extension by torch::stable alone: what arguments, results and operations become on the way.
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
+#include <torch/csrc/stable/accelerator.h>
 #include <torch/csrc/stable/device.h>
 #include <torch/csrc/stable/generator.h>
 #include <torch/csrc/stable/library.h>
@@ -82,6 +83,21 @@ static Tensor borrowed(int64_t address, torch::headeronly::HeaderOnlyArrayRef<in
     return torch::stable::from_blob(reinterpret_cast<void *>(address), sizes, {1}, Device(torch::headeronly::kCPU), ScalarType::Float, [count](void *) { ++*count; });
 }
 static int64_t ends() { return ended; }
+/* The current device in a guard, after another was chosen in it, and outside; its stream. */
+static std::vector<int64_t> devices(int64_t inside, int64_t then)
+{
+    using namespace torch::stable::accelerator;
+    std::vector<int64_t> seen;
+    {
+        DeviceGuard guard(static_cast<int32_t>(inside));
+        seen.push_back(getCurrentDeviceIndex());
+        guard.set_index(static_cast<int32_t>(then));
+        seen.push_back(getCurrentDeviceIndex());
+    }
+    seen.push_back(getCurrentDeviceIndex());
+    seen.push_back(getCurrentStream(static_cast<int32_t>(then)).id());
+    return seen;
+}
 static void half(StableIValue *stack, uint64_t, uint64_t)
 {
     auto t = torch::stable::detail::to<Tensor>(stack[0]);
@@ -101,6 +117,7 @@ STABLE_TORCH_LIBRARY_FRAGMENT(LIBRARY_NAME, m)
     m.def("grow(Tensor(a!) t, int by) -> ()");
     m.def("borrowed(int address, int[] sizes) -> Tensor");
     m.def("ends() -> int");
+    m.def("devices(int inside, int then) -> int[]");
     m.def("half(Tensor t) -> Tensor", std::vector<at::Tag>{at::Tag::pointwise, at::Tag::pt2_compliant_tag});
 }
 STABLE_TORCH_LIBRARY_IMPL(LIBRARY_NAME, CompositeExplicitAutograd, m)
@@ -111,6 +128,7 @@ STABLE_TORCH_LIBRARY_IMPL(LIBRARY_NAME, CompositeExplicitAutograd, m)
     m.impl("grow", TORCH_BOX(&grow));
     m.impl("borrowed", TORCH_BOX(&borrowed));
     m.impl("ends", TORCH_BOX(&ends));
+    m.impl("devices", TORCH_BOX(&devices));
 }
 STABLE_TORCH_LIBRARY_IMPL(stable_ops, CPU, m)
 {

@@ -7,6 +7,7 @@ import zipfile
 import pytest
 import rushlight as torch
 from test_cpp import BUILD, ROOT, STRICT, sanitizers
+from test_ghost import ghost
 
 if not (BUILD / "libtorch_cpu.so").exists() or sanitizers():
     pytest.skip("this build has no libtorch_cpu.so, or one with sanitizers, which the extension would need", allow_module_level=True)
@@ -63,6 +64,13 @@ def test_an_extension_in_cpp(tmp_path):
                       (lambda: ops.product(x, torch.ones(3).double()), "expected scalar type Float but found Double")):
         with pytest.raises(RuntimeError, match=why):
             call()
+    if not torch.accelerator.is_available():
+        with pytest.raises(RuntimeError, match="Cannot access accelerator device when none is available."):
+            ops.devices(0, 0)
+    done = ghost("torch.ops.load_library(%r)\nstream = torch.Stream('ghost:1')\ntorch.accelerator.set_stream(stream)\n"
+                 "print(torch.ops.stable_ops.devices(1, 0), torch.ops.stable_ops.devices(0, 1)[3] == stream.stream_id)\n"
+                 "torch.ops.stable_ops.devices(9, 0)" % str(path))
+    assert done.stdout == "[1, 0, 1, 0] True\n" and "RuntimeError" in done.stderr, done
 
 
 def package(tmp_path, *flags):

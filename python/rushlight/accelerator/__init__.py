@@ -55,7 +55,9 @@ def current_stream(device=None, /):
 
 
 def set_stream(stream):
+    """Its device becomes the current one, too."""
     _need().set_stream(stream)
+    set_device_index(stream.device_index)
 
 
 def synchronize(device=None, /):

@@ -20,6 +20,8 @@ typedef struct AtenGeneratorOpaque *AtenGeneratorHandle;
 typedef struct TorchLibraryOpaque *TorchLibraryHandle;
 typedef struct StableListOpaque *StableListHandle;
 typedef struct StringOpaque *StringHandle;
+typedef struct DeviceGuardOpaque *DeviceGuardHandle;
+typedef struct StreamOpaque *StreamHandle;
 #define AOTI_TORCH_SUCCESS 0
 #define AOTI_TORCH_FAILURE 1
 #define AOTI_TORCH_EXPORT
@@ -133,6 +135,16 @@ AOTITorchError torch_new_generator_handle(AtenGeneratorHandle, AtenGeneratorHand
 AOTITorchError torch_delete_generator(AtenGeneratorHandle);
 AOTITorchError torch_generator_get_device(AtenGeneratorHandle, int32_t *type, int32_t *index);
 AOTITorchError torch_parse_device_string(const char *, uint32_t *type, int32_t *index);
+
+/* ---- devices and streams of the accelerator ---- */
+
+AOTITorchError aoti_torch_get_current_device_index(int32_t *);
+AOTITorchError aoti_torch_create_device_guard(int32_t index, DeviceGuardHandle *);
+AOTITorchError aoti_torch_device_guard_set_index(DeviceGuardHandle, int32_t index);
+AOTITorchError aoti_torch_delete_device_guard(DeviceGuardHandle);
+AOTITorchError aoti_torch_get_current_stream(int32_t index, StreamHandle *);
+AOTITorchError aoti_torch_stream_id(StreamHandle, int64_t *);
+AOTITorchError aoti_torch_delete_stream(StreamHandle);
 
 /* ---- modes, threads, words ---- */
 
