@@ -61,6 +61,14 @@ TRAINED = """\
 """     # what libtorch 2.13 prints
 
 
+def test_a_file_that_only_includes_has_no_code(tmp_path):
+    """Tables of virtual functions and what they call would be compiled with every file of an extension."""
+    source, made = tmp_path / "empty.cpp", tmp_path / "empty.o"
+    source.write_text("#include <torch/torch.h>\n")
+    compiled("g++", "-std=c++17", "-O1", *["-I%s/include/rushlight/cpp" % top for top in (ROOT, BUILD)], "-c", source, "-o", made)
+    assert " W " not in subprocess.run(["nm", str(made)], capture_output=True, text=True).stdout
+
+
 @pytest.mark.parametrize("source, text", [("torch.cpp", "fine\n"), ("vec.cpp", "fine\n"), ("train.cpp", TRAINED)])
 def test_torch_headers(source, text, tmp_path):
     folders = [f"-I{top}/include/rushlight/cpp" for top in (ROOT, BUILD)]
