@@ -1,6 +1,7 @@
 """torch.distributed: ranks are processes of their own, and no test waits for one longer than its limit."""
 import contextlib
 import os
+import random
 import re
 import shutil
 import signal
@@ -19,9 +20,12 @@ LIMIT = 120
 
 
 def port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A free one, below those that the system gives to connections: none of them takes it before the job does."""
+    for number in random.SystemRandom().sample(range(15000, 32000), 100):
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", number))
+            return number
+    raise OSError("a hundred ports are taken")
 
 
 class Ranks:
@@ -61,7 +65,6 @@ class Ranks:
 
 HEAD = """
 import datetime, os, sys, time
-import rushlight as torch
 import rushlight as torch
 import rushlight.distributed as dist
 url, rank, size = sys.argv[-3], int(sys.argv[-2]), int(sys.argv[-1])
