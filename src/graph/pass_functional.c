@@ -1,6 +1,6 @@
 /* pass_functional.c - calls in place become calls that make a new value, where nobody else can see the old one: other passes leave
- * programs alone that change tensors, and most networks do so with relu_ alone; dropout that drops nothing goes. A run loses no memory, since a result takes the place of a
- * first argument that ends with it.
+ * programs alone that change tensors, and most networks do so with relu_ alone; dropout that drops nothing goes. A run loses no memory,
+ * since a result takes the place of a first argument that ends with it.
  */
 #include "graph/pass.h"
 #include "tensor/tensor.h"

@@ -30,7 +30,9 @@ static bool convolves(const pass *p, const rush_graph_node *node)
     if (node->form != RUSH_NODE_CALL || (node->op != p->conv && node->op != p->convolution) || !is_picture(p, &node->in[0]) || node->out[0] == RUSH_NO_VALUE) return false;
     const rush_graph_value *x = &p->g->value[node->in[0].value], *y = &p->g->value[node->out[0]];
     const rush_operand *groups = &node->in[node->op == p->conv ? 6 : 8];
-    return groups->kind == RUSH_OPERAND_CONSTANT && (groups->constant.i == 1 || (groups->constant.i == x->size[1].n && y->size[1].n == x->size[1].n)) && (y->dtype == RUSH_F32 || y->dtype == RUSH_BF16) && y->ndim == 4 && y->size[1].n >= FEW && x->size[1].n != 1;
+    if (groups->kind != RUSH_OPERAND_CONSTANT || (y->dtype != RUSH_F32 && y->dtype != RUSH_BF16) || y->ndim != 4) return false;
+    const int64_t in = x->size[1].n, out = y->size[1].n, n = groups->constant.i;
+    return (n == 1 || (n == in && n == out)) && out >= FEW && in != 1;
 }
 
 /* Does the result lie with its channels last, because the first argument does, or all of a list of them? */

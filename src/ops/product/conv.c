@@ -244,9 +244,9 @@ static void lay_out(const rush_weight *w, void *to)
 /* By fewer products, where the weight changes no more. Eager calls keep to the order of sums that oneDNN has. */
 static bool by_winograd(const rush_conv *c, const rush_tensor *x, const rush_tensor *w, const float *bias, float *y)
 {
-    if (w->ndim != 4 || !w->storage || !rush_k_winograd->takes(c)) return false;
-    const void *laid_out = rush_laid_out(w->storage, &(rush_weight){rush_ptr(w), c->in, c->out, w->stride[1], w->stride[0], w->stride[3],
-                                                                    rush_k_winograd->weight_size(c->in, c->out), lay_out});
+    if (w->ndim != 4 || !rush_k_winograd->takes(c)) return false;
+    const void *laid_out = rush_laid_out(w, &(rush_weight){rush_ptr(w), c->in, c->out, w->stride[1], w->stride[0], w->stride[3],
+                                                           rush_k_winograd->weight_size(c->in, c->out), lay_out});
     return laid_out && rush_k_winograd->forward(c, rush_ptr(x), laid_out, bias, y);
 }
 
@@ -263,13 +263,8 @@ static int by_channels(const rush_conv *c, const rush_tensor *x, const rush_tens
     if (w->ndim != 4 || c->groups == 1 || c->groups != c->in || c->in != c->out) return 0;
     rush_weight taps = {rush_ptr(w), c->kernel[1] * c->kernel[2], c->out, 0, w->stride[0], w->stride[3],
                         sizeof(float) * (size_t)(c->kernel[1] * c->kernel[2] * c->out), lay_out_taps};
-    const void *laid_out = w->storage ? rush_laid_out(w->storage, &taps) : NULL;
-    if (!laid_out) {
-        rush_tensor *room = rush_tensor_new(RUSH_F32, w->device, 2, (int64_t[]){taps.k, taps.n});
-        if (!room) return -1;
-        lay_out_taps(&taps, rush_ptr(room));
-        laid_out = rush_ptr(room);
-    }
+    const void *laid_out = rush_laid_out_now(w, &taps);
+    if (!laid_out) return -1;
     rush_k_depthwise->forward(c, rush_ptr(x), laid_out, bias, y);
     return 1;
 }

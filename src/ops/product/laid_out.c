@@ -31,8 +31,18 @@ static rush_kept *make(const void *arg)
     return &made->base;
 }
 
-const void *rush_laid_out(const rush_storage *s, const rush_weight *w)
+const void *rush_laid_out(const rush_tensor *t, const rush_weight *w)
 {
-    const laid_out *found = (const laid_out *)rush_storage_form(s, w->nbytes, fits, make, w);
+    const laid_out *found = t->storage ? (const laid_out *)rush_storage_form(t->storage, w->nbytes, fits, make, w) : NULL;
     return found ? found->at : NULL;
+}
+
+const void *rush_laid_out_now(const rush_tensor *t, const rush_weight *w)
+{
+    const void *kept = rush_laid_out(t, w);
+    if (kept) return kept;
+    rush_tensor *room = rush_tensor_new(RUSH_U8, t->device, 1, (int64_t[]){(int64_t)w->nbytes});
+    if (!room) return NULL;
+    w->lay_out(w, rush_ptr(room));
+    return rush_ptr(room);
 }

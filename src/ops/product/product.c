@@ -57,10 +57,10 @@ static void lay_out(const rush_weight *w, void *to)
     rush_k_gemm->lay_out(&(rush_gemm){.n = w->n, .k = w->k, .b = w->at, .bk = w->k_step, .bn = w->n_step}, to);
 }
 
-static void find_panels(rush_gemm *g, const rush_storage *s)
+static void find_panels(rush_gemm *g, const rush_tensor *b)
 {
     if (g->m < 4 || g->m > LAID_OUT_ROWS || g->n < RUSH_GEMM_WIDE || (double)g->m * (double)g->n * (double)g->k <= 32768) return;
-    g->panels = rush_laid_out(s, &(rush_weight){g->b, g->k, g->n, g->bk, g->bn, .nbytes = rush_k_gemm->panels_size(g->n, g->k), .lay_out = lay_out});
+    g->panels = rush_laid_out(b, &(rush_weight){g->b, g->k, g->n, g->bk, g->bn, .nbytes = rush_k_gemm->panels_size(g->n, g->k), .lay_out = lay_out});
 }
 
 static void one(const job *j, int64_t i)
@@ -185,9 +185,8 @@ RUSH_HOT int rush_product(rush_tensor *c, const rush_tensor *a, const rush_tenso
     }
     switch (d) {
     case RUSH_F32:
-        if (batch == 1 && b->storage) find_panels(&j.g, b->storage);
-        run(&j);
-        return 0;
+        if (batch == 1) find_panels(&j.g, b);
+        /* fall through */
     case RUSH_F64:
         run(&j);
         return 0;

@@ -18,8 +18,10 @@ typedef struct rush_weight {
     size_t nbytes;                          /* of the form */
     void (*lay_out)(const struct rush_weight *, void *to);
 } rush_weight;
-/* That form, if the storage is settled: made once and kept beside it. NULL where it isn't, or takes too much room (laid_out.c). */
-const void *rush_laid_out(const rush_storage *, const rush_weight *);
+/* That form of a tensor's memory, if it is settled: made once and kept beside it. NULL where it isn't, or takes too much room (laid_out.c). */
+const void *rush_laid_out(const rush_tensor *, const rush_weight *);
+/* The same, or else made for now, in the scope; NULL and an error. */
+const void *rush_laid_out_now(const rush_tensor *, const rush_weight *);
 /* Raises PyTorch's NotImplementedError for types without products. */
 int rush_product_dtype(rush_dtype, const char *kernel);
 /* The conjugate transpose: what every derivative of a product is made of. */

@@ -140,12 +140,7 @@ static const char *packed_weight(const rush_tensor *w, int64_t k, int64_t n, boo
     if (rows < 16 || k * panels * item > PACK_BYTES || !n || !k || w->flags & RUSH_T_NEG) return NULL;
     rush_weight packed = {rush_ptr(w), k, n, w->stride[transposed], w->stride[!transposed], .nbytes = (size_t)(k * panels * item),
                           .lay_out = w->dtype == RUSH_F64 ? pack_f64 : pack_f32};
-    const char *kept = rush_laid_out(w->storage, &packed);
-    if (kept) return kept;
-    rush_tensor *room = rush_tensor_new(w->dtype, w->device, 1, (int64_t[]){k * panels});
-    if (!room) return NULL;
-    packed.lay_out(&packed, rush_ptr(room));
-    return rush_ptr(room);
+    return rush_laid_out_now(w, &packed);
 }
 
 static void by_rows(const layer_job *j, void (*fn)(void *, int64_t, int64_t))
