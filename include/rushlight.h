@@ -155,7 +155,7 @@ RUSH_API void rush_tensor_print(const rush_tensor *);       /* to standard outpu
 typedef enum rush_value_kind {
     RUSH_V_NONE, RUSH_V_TENSOR, RUSH_V_INT, RUSH_V_FLOAT, RUSH_V_BOOL, RUSH_V_COMPLEX, RUSH_V_INTS, RUSH_V_FLOATS,
     RUSH_V_TENSORS, RUSH_V_VALUES, RUSH_V_STRING, RUSH_V_DTYPE, RUSH_V_DEVICE, RUSH_V_LAYOUT,
-    RUSH_V_MEMORY_FORMAT, RUSH_V_GENERATOR
+    RUSH_V_MEMORY_FORMAT, RUSH_V_GENERATOR, RUSH_V_OBJECT
 } rush_value_kind;
 
 /* What an array or text points to is the caller's and lives through the call; of results, the scope's. */
@@ -174,6 +174,7 @@ struct rush_value {
         const char *s;
         rush_device device;
         rush_generator *gen;
+        struct rush_object *object; /* of a program's class: rushlight/library.h        */
     };
 };
 
@@ -267,7 +268,7 @@ typedef struct rush_arg {
     bool kwonly;
     bool written;     /* (a!): an in-place argument                                 */
     bool has_default;
-    uint16_t kinds;   /* bit k: it takes values of that rush_value_kind; read from the rest */
+    uint32_t kinds;   /* bit k: it takes values of that rush_value_kind; read from the rest */
     int8_t fixed;     /* int[2]: 2, so that one int stands for two; 0 otherwise     */
     rush_value def;
 } rush_arg;

@@ -64,6 +64,8 @@ int py_constant_value(PyObject *); /* of a layout, memory_format or qscheme */
 PyObject *py_size(int n, const int64_t *);
 PyObject *py_generator(rush_generator *);
 PyObject *py_storage(rush_storage *);
+PyObject *py_object(struct rush_object *); /* of a program's class */
+struct rush_object *py_object_of(PyObject *); /* NULL: it is none */
 /* 1: it is one; 0: it is none (no exception); -1: an exception */
 int py_to_dtype(PyObject *, int *out);
 int py_to_device(PyObject *, rush_device *out);
@@ -183,6 +185,7 @@ int py_summary_init(PyObject *module);
 int py_store_init(PyObject *module);
 int py_dist_init(PyObject *module);
 int py_script_init(PyObject *module);
+int py_object_init(PyObject *module);
 int py_onnx_init(PyObject *module);
 struct rush_store *py_store_of(PyObject *); /* borrowed; NULL and an exception */
 PyObject *py_store_new_tcp(struct rush_store *); /* takes it; NULL raises */

@@ -102,7 +102,7 @@ int py_to_nested(rush_type_text type, PyObject *x, rush_value *v)
     case RUSH_TYPE_LIST: return to_list(inside, x, v);
     case RUSH_TYPE_TUPLE: return to_tuple(inside, x, v);
     case RUSH_TYPE_DICT: return to_dict(inside, x, v);
-    default: return to_plain(rush_type_plain(type), x, v);
+    default: return rush_type_plain(type) < 0 ? py_to_object(type, x, v) : to_plain(rush_type_plain(type), x, v);
     }
 }
 

@@ -6,6 +6,7 @@
 #include "op/nested.h"
 
 int py_to_nested(rush_type_text, PyObject *, rush_value *);
+int py_to_object(rush_type_text path, PyObject *, rush_value *); /* of this class of a program */
 PyObject *py_from_nested(rush_type_text, const rush_value *);
 
 #endif

@@ -96,6 +96,7 @@ static PyObject *to_python(PyObject *unit, script_value v)
     case SCRIPT_LIST: case SCRIPT_TUPLE: return items_to_python(unit, v.box);
     case SCRIPT_DICT: return dict_to_python(unit, v.box);
     case SCRIPT_OBJECT: return wrap(unit, v);
+    case SCRIPT_FOREIGN: return py_object(v.object);
     default: Py_RETURN_NONE;
     }
 }
@@ -201,6 +202,7 @@ static int from_python(PyObject *unit, PyObject *x, script_value *out) /* unit: 
         Py_LeaveRecursiveCall();
         return failed;
     }
+    if (py_object_of(x)) return *out = rush_script_of_object(py_object_of(x)), 0;
     if (Py_TYPE(x) == thing_type) return *out = rush_script_keep(((script_thing *)x)->v), 0;
     if (Py_TYPE(x) == &py_type_dtype) return py_to_dtype(x, &dtype) < 0 ? -1 : (*out = script_of_int(rush_script_dtype_code(dtype)), 0);
     if (Py_TYPE(x) == &py_type_device) return py_to_device(x, &device) < 0 ? -1 : (*out = (script_value){.kind = SCRIPT_DEVICE, .device = device}, 0);

@@ -1,5 +1,6 @@
 /* signature.c - overloads as read from the registry, their texts, and the TypeErrors that list them. */
 #include "call.h"
+#include "op/nested.h"
 
 /* ---- reading the records ---- */
 
@@ -109,6 +110,12 @@ static const char *type_word(const rush_arg *a)
                                         "torch.memory_format", "torch.Generator", "as the schema says"};
     static const char *const lists[] = {"tuple of Tensors", "tuple of ints", "tuple of floats", "tuple of bools", "tuple of Scalars"};
     return a->list ? lists[RUSH_MIN(a->type, 4)] : words[a->type];
+}
+
+static PyObject *nested_word(const rush_op *op, int i)
+{
+    rush_type_text type = rush_type_of_arg(op, i);
+    return PyUnicode_FromStringAndSize(type.at, (Py_ssize_t)type.n);
 }
 
 static PyObject *default_text(const rush_arg *a)
@@ -275,18 +282,17 @@ static void say_one(py_function_object *f, const py_call *c, Py_ssize_t n)
         }
         bool position = c->which < n;
         PyObject *where = position ? PyUnicode_FromFormat(" (position %d)", c->which + !method) : PyUnicode_FromString("");
-        if (where)
-            PyErr_Format(PyExc_TypeError, "%U(): argument '%U'%U must be %s, not %s", f->name, o->name[c->which], where, type_word(a), py_type_name(c->what));
+        PyObject *type = a->type == RUSH_A_NESTED ? nested_word(o->op, c->which) : PyUnicode_FromString(type_word(a));
+        if (where && type)
+            PyErr_Format(PyExc_TypeError, "%U(): argument '%U'%U must be %U, not %s", f->name, o->name[c->which], where, type, py_type_name(c->what));
+        Py_XDECREF(type);
         Py_XDECREF(where);
     }
     }
 }
 
-void *py_no_match(py_function_object *f, const py_call *only, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+static void say_all(py_function_object *f, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
-    if (PyErr_Occurred()) return NULL;
-    if (rush_failed()) return py_raise();
-    if (only) return say_one(f, only, n), NULL;
     PyObject *got = py_describe_args(args, n, kwnames, f->flags & PY_METHOD);
     PyObject *text = got ? PyUnicode_FromFormat("%U() received an invalid combination of arguments - got %U, but expected one of:", f->name, got) : NULL;
     for (int i = 0; text && i < f->n; ++i) {
@@ -297,5 +303,20 @@ void *py_no_match(py_function_object *f, const py_call *only, PyObject *const *a
     if (text) PyErr_Format(PyExc_TypeError, "%U\n", text);
     Py_XDECREF(text);
     Py_XDECREF(got);
+}
+
+void *py_no_match(py_function_object *f, const py_call *only, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    if (PyErr_Occurred()) return NULL;
+    if (rush_failed()) return py_raise();
+    if (only) say_one(f, only, n);
+    else say_all(f, args, n, kwnames);
+    if (strcmp(f->space, "ops") || !PyErr_ExceptionMatches(PyExc_TypeError)) return NULL;
+    PyObject *type, *value, *trace; /* torch.ops raises a RuntimeError for it */
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_Format(PyExc_RuntimeError, f->n > 1 ? "Overloaded torch operator invoked from Python failed to match any schema:\n%S" : "%S", value);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
     return NULL;
 }

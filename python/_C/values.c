@@ -239,6 +239,7 @@ PyObject *py_from_value(const rush_value *v)
     case RUSH_V_LAYOUT: return py_layout((int)v->i);
     case RUSH_V_MEMORY_FORMAT: return py_memory_format((int)v->i);
     case RUSH_V_GENERATOR: return py_generator(v->gen);
+    case RUSH_V_OBJECT: return py_object(v->object);
     case RUSH_V_TENSORS: return py_wrap_list(v->tensors, v->n, false);
     default: break;
     }

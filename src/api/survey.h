@@ -42,7 +42,7 @@ static inline __attribute__((always_inline)) int survey_args(survey *s, const ru
     const rush_arg *a = op->args;
     for (const rush_value *v = in, *end = in + op->nargs; v < end; ++v, ++a) {
         unsigned kind = v->kind;
-        if (RUSH_UNLIKELY(kind > RUSH_V_GENERATOR || !(a->kinds >> kind & 1))) return rush_arg_wrong(op, (int)(v - in), v);
+        if (RUSH_UNLIKELY(kind > RUSH_V_OBJECT || !(a->kinds >> kind & 1))) return rush_arg_wrong(op, (int)(v - in), v);
         if (kind == RUSH_V_TENSOR) {
             if (RUSH_UNLIKELY(!v->t || v->t->ndim > RUSH_MAXDIM)) return rush_arg_holds(op, (int)(v - in), v);
             if (see(s, op, v->t)) return -1;

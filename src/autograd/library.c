@@ -1,7 +1,7 @@
 /* library.c - operations defined piece by piece: rushlight/library.h. A definition is a record whose run chooses among the
  * functions that were given to it, by the device of its arguments and by whether a gradient is wanted. */
 #include "autograd/autograd.h"
-#include "op/op.h"
+#include "op/nested.h"
 #include "op/watch.h"
 #include <rushlight/library.h>
 #include <rushlight/modes.h>
@@ -113,6 +113,7 @@ static int use(const kernel *k, const rush_op *op, const rush_value *in, rush_va
         bool fits = op->out_list >> i & 1 ? v->kind == RUSH_V_TENSORS && (v->tensors || !v->n) : v->kind == RUSH_V_TENSOR;
         RUSH_CHECK(fits || op->out_types[i] != RUSH_A_TENSOR || (v->kind == RUSH_V_NONE && strchr(strstr(op->schema, "->"), '?')), RUSH_TYPE_ERROR, "its function for '%s' gave no tensor%s as result %d", k->key,
                    op->out_list >> i & 1 ? "s" : "", i);
+        RUSH_CHECK(op->out_types[i] != RUSH_A_NESTED || rush_type_fits(rush_type_of_result(op, i), v), RUSH_TYPE_ERROR, "its function for '%s' gave another type than the schema says as result %d", k->key, i);
     }
     return rush_failed() ? -1 : 0;
 }

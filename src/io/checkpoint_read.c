@@ -8,6 +8,7 @@
 #include "io/checkpoint.h"
 #include "io/pickle.h"
 #include "io/zip.h"
+#include "op/object.h"
 #include "tensor/quantized.h"
 
 #include <fcntl.h>
@@ -452,6 +453,8 @@ static int build(void *self, void *given, void *state)
 {
     rush_content *x = given;
     const rush_content *s = state;
+    if (x->kind == RUSH_CONTENT_DICT && x->type && rush_class_path_end(x->type)) /* of a registered class: any state */
+        return rush_content_add(x, (rush_content *[]){rush_content_none(), state}, 2);
     if (x->kind == RUSH_CONTENT_DICT && x->type) return s->kind == RUSH_CONTENT_DICT ? rush_content_add(x, s->items, s->n) : (damaged(self, "the state of an object is no dictionary"), -1);
     if (x->kind == RUSH_CONTENT_DICT || x->kind == RUSH_CONTENT_TENSOR) return 0; /* attributes, as _metadata, are Python's */
     return damaged(self, "it gives a state to what has none"), -1;

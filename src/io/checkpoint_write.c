@@ -7,6 +7,7 @@
 #include "nn/module.h"
 #include "io/checkpoint.h"
 #include "io/zip.h"
+#include "op/object.h"
 #include "op/formula.h"
 #include "tensor/quantized.h"
 
@@ -257,7 +258,9 @@ static int put_instance(writer *w, const rush_content *x)
     const char *name = strrchr(x->type, '.');
     RUSH_CHECK(name, RUSH_VALUE_ERROR, "the class '%.200s' is in no module", x->type);
     if (op(w, 'c') || put(w, x->type, (size_t)(name - x->type)) || op(w, '\n') || put(w, name + 1, strlen(name + 1)) || op(w, '\n') || op(w, ')') || op(w, 0x81)) return -1;
-    if (op(w, '}') || op(w, '(') || put_items(w, x) || op(w, 'u') || op(w, 'b')) return -1;
+    if (rush_class_path_end(x->type)) { /* its state, which need be no dict */
+        if (x->n != 2 || put_content(w, x->items[1]) || op(w, 'b')) return -1;
+    } else if (op(w, '}') || op(w, '(') || put_items(w, x) || op(w, 'u') || op(w, 'b')) return -1;
     return remember_object(w, x);
 }
 

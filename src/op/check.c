@@ -8,17 +8,17 @@
 #define BIT(kind) (1u << (kind))
 #define NUMBERS (BIT(RUSH_V_INT) | BIT(RUSH_V_FLOAT) | BIT(RUSH_V_BOOL) | BIT(RUSH_V_COMPLEX))
 
-uint16_t rush_arg_kinds(const rush_op *op, const rush_arg *a)
+uint32_t rush_arg_kinds(const rush_op *op, const rush_arg *a)
 {
-    static const uint16_t one[] = {
+    static const uint32_t one[] = {
         [RUSH_A_TENSOR] = BIT(RUSH_V_TENSOR), [RUSH_A_INT] = BIT(RUSH_V_INT) | BIT(RUSH_V_BOOL), [RUSH_A_FLOAT] = BIT(RUSH_V_FLOAT),
         [RUSH_A_BOOL] = BIT(RUSH_V_BOOL) | BIT(RUSH_V_INT), [RUSH_A_SCALAR] = NUMBERS, [RUSH_A_STRING] = BIT(RUSH_V_STRING), [RUSH_A_DTYPE] = BIT(RUSH_V_DTYPE) | BIT(RUSH_V_INT),
         [RUSH_A_DEVICE] = BIT(RUSH_V_DEVICE), [RUSH_A_LAYOUT] = BIT(RUSH_V_LAYOUT), [RUSH_A_MEMORY_FORMAT] = BIT(RUSH_V_MEMORY_FORMAT),
-        [RUSH_A_GENERATOR] = BIT(RUSH_V_GENERATOR), [RUSH_A_NESTED] = BIT(RUSH_V_VALUES)};
-    static const uint16_t list[] = {
+        [RUSH_A_GENERATOR] = BIT(RUSH_V_GENERATOR), [RUSH_A_NESTED] = BIT(RUSH_V_VALUES) | BIT(RUSH_V_OBJECT)};
+    static const uint32_t list[] = {
         [RUSH_A_TENSOR] = BIT(RUSH_V_TENSORS), [RUSH_A_INT] = BIT(RUSH_V_INTS), [RUSH_A_BOOL] = BIT(RUSH_V_INTS), [RUSH_A_FLOAT] = BIT(RUSH_V_FLOATS),
         [RUSH_A_SCALAR] = BIT(RUSH_V_VALUES), [RUSH_A_NESTED] = 0};
-    uint16_t kinds = a->list ? list[a->type] : one[a->type];
+    uint32_t kinds = a->list ? list[a->type] : one[a->type];
     const bool pointwise = op->row && !op->run && op->flags & RUSH_STRIDED_OUT;
     if (a->type == RUSH_A_TENSOR && !a->list && (pointwise || op->flags & RUSH_NUMBERS)) kinds |= NUMBERS;
     if (a->optional) kinds |= BIT(RUSH_V_NONE);
@@ -28,7 +28,7 @@ uint16_t rush_arg_kinds(const rush_op *op, const rush_arg *a)
 static const char *kind_word(int kind)
 {
     static const char *const words[] = {"None", "Tensor", "int", "float", "bool", "complex", "list of ints", "list of floats", "list of Tensors", "list of numbers",
-                                        "str", "dtype", "device", "layout", "memory format", "Generator"};
+                                        "str", "dtype", "device", "layout", "memory format", "Generator", "object"};
     return kind >= 0 && kind < (int)RUSH_COUNT(words) ? words[kind] : "value of an unknown kind";
 }
 
@@ -76,6 +76,13 @@ static int after_scope(const rush_op *op, int i)
     return rush_fail(RUSH_TYPE_ERROR, "%s(): argument '%s' (position %d) is a tensor that is used after its scope was closed", op->base, op->args[i].name, i + 1);
 }
 
+static int nested_holds(const rush_op *op, int i, const rush_value *v)
+{
+    rush_type_text type = rush_type_of_arg(op, i);
+    RUSH_CHECK(rush_type_fits(type, v), RUSH_TYPE_ERROR, "%s(): argument '%s' (position %d) must be %.*s", op->base, op->args[i].name, i + 1, (int)type.n, type.at);
+    return 0;
+}
+
 int rush_arg_holds(const rush_op *op, int i, const rush_value *v)
 {
     const rush_arg *a = &op->args[i];
@@ -92,13 +99,10 @@ int rush_arg_holds(const rush_op *op, int i, const rush_value *v)
             ok = v->tensors[k] || a->optional_items;
         }
         break;
+    case RUSH_V_OBJECT: return nested_holds(op, i, v);
     case RUSH_V_VALUES:
         ok = v->values || !v->n;
-        if (a->type == RUSH_A_NESTED) {
-            rush_type_text type = rush_type_of_arg(op, i);
-            RUSH_CHECK(ok && rush_type_fits(type, v), RUSH_TYPE_ERROR, "%s(): argument '%s' (position %d) must be %.*s", op->base, a->name, i + 1, (int)type.n, type.at);
-            break;
-        }
+        if (ok && a->type == RUSH_A_NESTED) return nested_holds(op, i, v);
         for (uint32_t k = 0; ok && k < v->n; ++k) ok = rush_is_number(v->values[k]);
         break;
     case RUSH_V_INTS:

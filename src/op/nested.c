@@ -1,9 +1,9 @@
-/* nested.c - types inside of types, as the schemas of programs have them: Dict(str, Tensor), (str, int)[], int[][].
+/* nested.c - types inside of types, as the schemas of programs have them: Dict(str, Tensor), (str, int)[], int[][]; and classes.
  *
  * Records know one argument type and whether there is a list of it; what goes further is read here, from the schema's text, each
  * time that a value is checked or converted. None of the library's own operations has such an argument.
  */
-#include "op/nested.h"
+#include "op/object.h"
 #include <ctype.h>
 
 static const struct { const char *name; uint8_t type; } names[] = {
@@ -26,12 +26,20 @@ static const char *types_end(const char *at)
     return at && *at == ')' ? at + 1 : NULL;
 }
 
+/* Behind the path of a class that there is. */
+static const char *class_end(const char *type)
+{
+    const char *end = rush_class_path_end(type);
+    return end && rush_class_at((rush_type_text){type, (size_t)(end - type)}) ? end : NULL;
+}
+
 const char *rush_type_end(const char *type)
 {
     const char *at = type;
     while (isalpha((unsigned char)*at)) ++at;
     rush_type_text name = {type, (size_t)(at - type)};
     if (*at == '(' && (!name.n || (name.n == 4 && !strncmp(type, "Dict", 4)))) at = types_end(at);
+    else if (!name.n) at = class_end(type);
     else if (rush_type_plain(name) < 0) return NULL;
     while (at && (*at == '?' || *at == '[')) {
         if (*at++ == '?') continue;
@@ -150,6 +158,6 @@ bool rush_type_fits(rush_type_text t, const rush_value *v)
         for (; k < v->n; k += 2)
             if (!rush_type_fits(inside, &v->values[k]) || !rush_type_fits(second, &v->values[k + 1])) return false;
         return true;
-    default: return plain_fits(rush_type_plain(t), v);
+    default: return v->kind == RUSH_V_OBJECT ? v->object && rush_object_class(v->object) == rush_class_at(t) : plain_fits(rush_type_plain(t), v);
     }
 }

@@ -1,4 +1,4 @@
-/* nested.h - the types in schemas that no rush_arg says: Dict(str, Tensor), str[], (str, int)[], int[][]?. See rushlight/library.h. */
+/* nested.h - the types in schemas that no rush_arg says: Dict(str, Tensor), str[], (str, int)[], int[][]?, classes. See rushlight/library.h. */
 #ifndef RUSH_NESTED_H
 #define RUSH_NESTED_H
 

@@ -79,7 +79,7 @@ void rush_fill_into(rush_tensor *, rush_value);
 RUSH_PY int rush_number_fits(rush_value, rush_dtype);
 
 /* ---- the kinds of arguments: check.c ---- */
-uint16_t rush_arg_kinds(const rush_op *, const rush_arg *);
+uint32_t rush_arg_kinds(const rush_op *, const rush_arg *);
 int rush_arg_wrong(const rush_op *, int i, const rush_value *); /* -1: not of a kind that argument i takes */
 bool rush_numbers_only(const rush_op *, const rush_value *in); /* is argument 0, of which results have their shape, one, and nothing a tensor? */
 /* The call again with what was given made fit: floats of integers, tensors of the numbers that a composite gets. */

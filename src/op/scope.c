@@ -4,7 +4,7 @@
  * objects share the stack: a block's pointer has its lowest bit set, an object's (a module, an optimizer) the
  * one above.
  */
-#include "op/op.h"
+#include "op/object.h"
 #include <pthread.h>
 
 static pthread_key_t key; /* its value only makes thread_ends be called */
@@ -75,9 +75,11 @@ RUSH_HOT void rush_scope_leave(size_t mark, int nout, const rush_value *out)
         if (out[i].kind >= RUSH_V_INTS && out[i].kind <= RUSH_V_STRING) return; /* the array lives in the scope: all is left to the caller's */
     for (int i = 0; i < nout; ++i)
         if (out[i].kind == RUSH_V_TENSOR) rush_keep(out[i].t);
+        else if (out[i].kind == RUSH_V_OBJECT) rush_object_keep(out[i].object);
     rush_scope_close(mark);
     for (int i = 0; i < nout; ++i)
         if (out[i].kind == RUSH_V_TENSOR) rush_park(out[i].t);
+        else if (out[i].kind == RUSH_V_OBJECT) rush_object_park(out[i].object);
 }
 
 RUSH_HOT rush_tensor *rush_park(rush_tensor *t)

@@ -113,12 +113,36 @@ static int fill(reader *r, const rush_content *x, script_value v)
     return 0;
 }
 
+/* An object of a class that C or C++ registered, from its state. */
+static int foreign_of(reader *r, const rush_content *x, script_value *out)
+{
+    const rush_class *c = rush_class_at((rush_type_text){x->type, strlen(x->type)});
+    const rush_op *op = c ? rush_class_method(c, "__setstate__") : NULL;
+    script_value state;
+    RUSH_CHECK(op && x->n == 2, RUSH_VALUE_ERROR, "'%s' has an object of %.200s, and no such class is registered", r->path, x->type);
+    RUSH_CHECK(++r->depth < DEEPEST, RUSH_VALUE_ERROR, "'%s': values are nested too deeply", r->path);
+    if (value_of(r, x->items[1], &state)) return -1;
+    script_call call = {.name = op->base, .n = 1, .in = &state};
+    int failed = rush_script_run_op(op, &call, out);
+    rush_script_drop(state);
+    --r->depth;
+    return failed;
+}
+
 static int box_of(reader *r, const rush_content *x, script_value *out)
 {
     made *m = r->room ? place(r, x) : NULL;
     if (m && m->from) {
         RUSH_CHECK(!m->open, RUSH_VALUE_ERROR, "'%s': a value holds itself", r->path);
         return *out = rush_script_keep(m->v), 0;
+    }
+    if (x->type && rush_class_path_end(x->type)) {
+        if (foreign_of(r, x, out)) return -1;
+        if (!remember(r, x)) return rush_script_drop(*out), -1;
+        m = place(r, x);
+        m->open = false;
+        m->v = rush_script_keep(*out);
+        return 0;
     }
     script_class *type = x->type ? rush_script_class_find(r->u, x->type) : NULL;
     RUSH_CHECK(!x->type || type, RUSH_VALUE_ERROR, "'%s' has an object of %.200s, and no such class", r->path, x->type);

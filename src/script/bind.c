@@ -84,7 +84,10 @@ static int bind_call(binder *b, script_node *x)
         const char *type = rush_script_copy(b->u, name, length - 8);
         if (!type) return -1;
         if ((x->target = rush_script_class_find(b->u, type))) return x->what = SCRIPT_T_NEW, x->n = 1, 0;
+        if ((x->target = rush_class_at((rush_type_text){name, length - 8}))) return x->what = SCRIPT_T_FOREIGN, x->n = 1, 0;
     }
+    const rush_class *foreign = rush_class_at((rush_type_text){name, length});
+    if (foreign && (x->op_of = rush_class_method(foreign, "__init__"))) return x->name = x->op_of->base, x->target = NULL, x->what = SCRIPT_T_OP, 0;
     char flat[160];
     if (!strncmp(name, "torch.", 6)) flat_name(name + 6, flat, sizeof flat);
     else if (!strncmp(name, "ops.", 4) && strchr(name + 4, '.')) {
@@ -115,7 +118,7 @@ static int bind_method(binder *b, script_node *x)
     script_builtin builtin = rush_script_builtin_find(x->name);
     x->target = (const void *)builtin;
     x->op_of = op_named(x->name);
-    if (!builtin && !x->op_of && !some_class_has(b->u, x->name)) missing(b, x->name, x->line);
+    if (!builtin && !x->op_of && !some_class_has(b->u, x->name) && !rush_class_any_has(x->name)) missing(b, x->name, x->line);
     return 0;
 }
 

@@ -55,23 +55,6 @@ static int place(const rush_op *op, const script_call *c, int k)
 
 static bool is_out(const script_call *c, int k) { return c->names && c->names[k] && !strcmp(c->names[k], "out"); }
 
-static int distance_of_call(const rush_op *op, const script_call *c)
-{
-    uint64_t given = 0;
-    int sum = 0;
-    if (op->nargs > MOST) return NEVER;
-    for (int k = 0; k < c->n; ++k) {
-        if (is_out(c, k)) continue;
-        int i = place(op, c, k), d = i < 0 || given >> i & 1 ? NEVER : distance(&op->args[i], c->in[k]);
-        if (d >= NEVER) return NEVER;
-        given |= (uint64_t)1 << i;
-        sum += d;
-    }
-    for (int i = 0; i < op->nargs; ++i)
-        if (!(given >> i & 1) && !op->args[i].has_default) return NEVER;
-    return sum;
-}
-
 /* ---- values as the registry takes them ---- */
 
 static int number(script_value v, int type, rush_value *out)
@@ -136,6 +119,54 @@ static int list(const rush_arg *a, script_value v, rush_value *out)
     *out = a->type == RUSH_A_TENSOR ? rush_v_tensors(room, n) : a->type == RUSH_A_FLOAT ? rush_v_floats(room, n) : rush_v_ints(room, n);
     if (a->type == RUSH_A_SCALAR) *out = (rush_value){.kind = RUSH_V_VALUES, .n = (uint32_t)n, .values = room};
     return 0;
+}
+
+/* What only the schemas of programs ask for: see op/nested.h. 1; 0: the value is of another type; -1. */
+static int nested(rush_type_text t, script_value v, rush_value *out)
+{
+    rush_type_text inside, next;
+    rush_type_form form = rush_type_read(t, &inside);
+    if (form == RUSH_TYPE_OPTIONAL) return v.kind == SCRIPT_NONE ? (*out = RUSH_NONE, 1) : nested(inside, v, out);
+    int type = rush_type_plain(form == RUSH_TYPE_LIST ? inside : t);
+    const rush_arg plain = {.type = (uint8_t)RUSH_MAX(type, 0), .list = form == RUSH_TYPE_LIST};
+    if (type >= 0 && (!plain.list || type <= RUSH_A_SCALAR)) return distance(&plain, v) >= NEVER ? 0 : (plain.list ? list(&plain, v, out) : one(&plain, v, out)) ? -1 : 1;
+    if (form == RUSH_TYPE_PLAIN) return v.kind == SCRIPT_FOREIGN && rush_object_class(v.object) == rush_class_at(t) ? (*out = rush_v_object(v.object), 1) : 0;
+    if (form == RUSH_TYPE_DICT ? v.kind != SCRIPT_DICT : v.kind != SCRIPT_LIST && v.kind != SCRIPT_TUPLE) return 0;
+    rush_value *values = rush_scope_alloc(RUSH_MAX(v.box->n, 1) * sizeof *values);
+    if (!values) return -1;
+    for (size_t i = 0; i < v.box->n; ++i) {
+        next = inside;
+        if (form == RUSH_TYPE_DICT && i % 2) rush_type_next(&next);
+        int ok = nested(next, v.box->item[i], &values[i]);
+        if (ok <= 0) return ok;
+        if (form == RUSH_TYPE_TUPLE && i + 1 < v.box->n && !rush_type_next(&inside)) return 0;
+    }
+    if (form == RUSH_TYPE_TUPLE && rush_type_next(&inside)) return 0;
+    return *out = (rush_value){.kind = RUSH_V_VALUES, .n = (uint32_t)v.box->n, .values = values}, 1;
+}
+
+static int distance_of_argument(const rush_op *op, int i, script_value v)
+{
+    rush_value as;
+    if (op->args[i].type == RUSH_A_NESTED) return nested(rush_type_of_arg(op, i), v, &as) > 0 ? 0 : NEVER;
+    return distance(&op->args[i], v);
+}
+
+static int distance_of_call(const rush_op *op, const script_call *c)
+{
+    uint64_t given = 0;
+    int sum = 0;
+    if (op->nargs > MOST) return NEVER;
+    for (int k = 0; k < c->n; ++k) {
+        if (is_out(c, k)) continue;
+        int i = place(op, c, k), d = i < 0 || given >> i & 1 ? NEVER : distance_of_argument(op, i, c->in[k]);
+        if (d >= NEVER) return NEVER;
+        given |= (uint64_t)1 << i;
+        sum += d;
+    }
+    for (int i = 0; i < op->nargs; ++i)
+        if (!(given >> i & 1) && !op->args[i].has_default) return NEVER;
+    return sum;
 }
 
 static int no_overload(const rush_op *first, const script_call *c)
@@ -215,7 +246,7 @@ int rush_script_run_op(const rush_op *first, script_call *c, script_value *out)
         int i = place(op, c, k);
         if (c->in[k].kind == SCRIPT_NONE && !op->args[i].optional && op->args[i].has_default) continue;
         bool as_list = op->args[i].list && c->in[k].kind != SCRIPT_NONE;
-        failed = as_list ? list(&op->args[i], c->in[k], &in[i]) : one(&op->args[i], c->in[k], &in[i]);
+        failed = op->args[i].type == RUSH_A_NESTED ? nested(rush_type_of_arg(op, i), c->in[k], &in[i]) <= 0 : as_list ? list(&op->args[i], c->in[k], &in[i]) : one(&op->args[i], c->in[k], &in[i]);
     }
     bool inplace = n > 1 && c->name[n - 1] == '_' && c->name[n - 2] != '_' && strncmp(op->base, c->name, n);
     if (!failed) failed = nout ? rush_call_out(op, in, v) : inplace ? rush_call_inplace(op, in, v) : rush_call(op, in, v);

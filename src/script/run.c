@@ -73,7 +73,11 @@ static int attribute(script_value v, const char *name, int depth, script_value *
         for (int i = 0; i < v.box->of->nout; ++i)
             if (v.box->of->out_names[i] && !strcmp(v.box->of->out_names[i], name)) return *out = rush_script_keep(v.box->item[i]), 0;
     }
-    if (v.kind == SCRIPT_OBJECT) {
+    if (v.kind == SCRIPT_FOREIGN) {
+        script_call c = {.n = 1, .in = &v};
+        int r = rush_script_foreign(&c, name, "_getter", out);
+        if (r != SCRIPT_NOT_MINE) return r;
+    } else if (v.kind == SCRIPT_OBJECT) {
         rush_slot *slot = v.box->module ? rush_slot_named(v.box->module, name) : NULL;
         if (slot) return *out = rush_script_of_tensor(slot->t), 0;
         if (v.box->module && !strcmp(name, "training")) return *out = script_of_bool(v.box->module->training), 0;
@@ -104,6 +108,13 @@ int rush_script_attribute(script_value v, const char *name, script_value *out) {
 
 static int attribute_set(script_value v, const char *name, int depth, script_value to)
 {
+    if (v.kind == SCRIPT_FOREIGN) {
+        script_value none, in[] = {v, to};
+        script_call c = {.n = 2, .in = in};
+        int r = rush_script_foreign(&c, name, "_setter", &none);
+        RUSH_CHECK(r != SCRIPT_NOT_MINE, RUSH_ATTRIBUTE_ERROR, "'%.100s' object has no attribute '%.100s' that could be set", rush_script_kind_name(v), name);
+        return r;
+    }
     RUSH_CHECK(v.kind == SCRIPT_OBJECT, RUSH_TYPE_ERROR, "an attribute of a %s cannot be set", rush_script_kind_name(v));
     rush_slot *slot = v.box->module ? rush_slot_named(v.box->module, name) : NULL;
     if (slot) {
@@ -174,7 +185,7 @@ static int call_special(script_call *c, script_value *out)
 
 static int call_either(script_builtin builtin, const rush_op *op, script_call *c, script_value *out)
 {
-    int r = c->n && c->in[0].kind == SCRIPT_OBJECT ? call_special(c, out) : SCRIPT_NOT_MINE;
+    int r = c->n && (c->in[0].kind == SCRIPT_OBJECT || c->in[0].kind == SCRIPT_FOREIGN) ? call_special(c, out) : SCRIPT_NOT_MINE;
     if (r == SCRIPT_NOT_MINE && builtin) r = builtin(c, out);
     if (r != SCRIPT_NOT_MINE) return r;
     if (op) return rush_script_run_op(op, c, out);
@@ -226,6 +237,11 @@ static int call_value(script_call *c, script_value callee, script_value *out)
 static int call_method(script_call *c, const script_node *x, script_value *out)
 {
     script_value self = c->in[0];
+    if (self.kind == SCRIPT_FOREIGN) {
+        int r = rush_script_foreign(c, x->name, "", out);
+        RUSH_CHECK(r != SCRIPT_NOT_MINE, RUSH_ATTRIBUTE_ERROR, "'%.100s' object has no method '%.100s'", rush_script_kind_name(self), x->name);
+        return r;
+    }
     if (self.kind == SCRIPT_OBJECT || (self.kind == SCRIPT_TUPLE && self.box->type)) {
         const script_function *m = rush_script_method_find(self.box->type, x->name);
         script_call rest = *c;
@@ -310,13 +326,15 @@ static int eval_call(frame *f, const script_node *x, script_value *out)
         failed = eval(f, x->kid[0], &self);
         c.n = !failed;
     } else if (!named_callee) failed = eval(f, x->kid[0], &callee);
-    if (!failed && !(x->op == SCRIPT_N_CALL && x->what == SCRIPT_T_NEW)) failed = eval_arguments(f, x, &c);
+    const bool empty = x->op == SCRIPT_N_CALL && (x->what == SCRIPT_T_NEW || x->what == SCRIPT_T_FOREIGN);
+    if (!failed && !empty) failed = eval_arguments(f, x, &c);
     else if (!failed) c.n = 0;
     if (!failed) {
         if (x->op == SCRIPT_N_METHOD) failed = call_method(&c, x, out);
         else if (!named_callee) failed = call_value(&c, callee, out);
         else if (x->what == SCRIPT_T_FUNCTION) failed = rush_script_call_function(&c, x->target, callee, out);
         else if (x->what == SCRIPT_T_NEW) failed = (*out = rush_script_object(x->target)).kind == SCRIPT_UNSET;
+        else if (x->what == SCRIPT_T_FOREIGN) failed = (*out = rush_script_of_object(rush_object_new(x->target, NULL))).kind == SCRIPT_NONE;
         else if (x->what == SCRIPT_T_CLASS) failed = make_object(&c, x->target, out);
         else failed = call_either(x->what == SCRIPT_T_BUILTIN ? (script_builtin)x->target : NULL, x->op_of, &c, out);
     }
@@ -784,8 +802,35 @@ int rush_script_run(script_unit *u, const script_function *g, script_value self,
     return 0;
 }
 
+/* The first argument's method, or what reads or writes an attribute of it. Its __init__ makes an object, which it becomes. */
+int rush_script_foreign(script_call *c, const char *name, const char *suffix, script_value *out)
+{
+    char method[160];
+    rush_object *self = c->in[0].object;
+    if ((size_t)snprintf(method, sizeof method, "%s%s", name, suffix) >= sizeof method) return SCRIPT_NOT_MINE;
+    const rush_op *op = rush_class_method(rush_object_class(self), method);
+    if (!op) return SCRIPT_NOT_MINE;
+    script_call as = *c;
+    as.name = op->base;
+    if (strcmp(method, "__init__")) return rush_script_run_op(op, &as, out);
+    ++as.in, --as.n;
+    if (as.names) ++as.names;
+    if (rush_script_run_op(op, &as, out)) return -1;
+    RUSH_CHECK(out->kind == SCRIPT_FOREIGN, RUSH_TYPE_ERROR, "%s gave no object", op->name);
+    rush_object_become(self, out->object);
+    rush_script_drop(*out);
+    return *out = SCRIPT_NOTHING, 0;
+}
+
 int rush_script_special(script_value v, const char *name, int n, const script_value *in, script_value *out)
 {
+    script_value all[8] = {v};
+    script_call c = {.n = n + 1, .in = all};
+    if (v.kind == SCRIPT_FOREIGN) {
+        if (n >= (int)RUSH_COUNT(all)) return SCRIPT_NOT_MINE;
+        for (int i = 0; i < n; ++i) all[i + 1] = in[i];
+        return rush_script_foreign(&c, name, "", out);
+    }
     const script_function *m = v.kind == SCRIPT_OBJECT ? rush_script_method_find(v.box->type, name) : NULL;
     return m ? rush_script_run(v.box->type->unit, m, v, n, in, NULL, running + 1, out) : SCRIPT_NOT_MINE;
 }

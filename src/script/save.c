@@ -9,7 +9,7 @@
 enum { DEEPEST = 500 };
 
 typedef struct saver {
-    struct { const script_box *box; rush_content *made; } *object; /* what is held twice is written once */
+    struct { const void *what; rush_content *made; } *object; /* what is held twice is written once */
     size_t n, room;
     int depth;
 } saver;
@@ -18,11 +18,12 @@ static rush_content *content_of(saver *s, script_value v);
 
 static rush_content *add(rush_content *to, rush_content *x) { return x && !rush_content_add(to, &x, 1) ? to : NULL; }
 
-static rush_content *object_of(saver *s, script_value v)
+/* A dict, which an object becomes; made before, or to be filled: *fresh. */
+static rush_content *place(saver *s, const void *what, const char *type, bool *fresh)
 {
-    const script_box *b = v.box;
+    *fresh = false;
     for (size_t i = 0; i < s->n; ++i)
-        if (s->object[i].box == b) return s->object[i].made;
+        if (s->object[i].what == what) return s->object[i].made;
     if (s->n == s->room) {
         size_t room = 2 * s->room + 16;
         void *more = rush_scope_alloc(room * sizeof *s->object);
@@ -33,9 +34,33 @@ static rush_content *object_of(saver *s, script_value v)
     }
     rush_content *x = rush_content_dict();
     if (!x) return NULL;
-    x->type = b->type->path;
-    s->object[s->n].box = b;
+    *fresh = true;
+    x->type = type;
+    s->object[s->n].what = what;
     s->object[s->n++].made = x;
+    return x;
+}
+
+/* Of a class that C or C++ registered: what its __getstate__ gives, with no name. */
+static rush_content *foreign_of(saver *s, script_value v)
+{
+    bool fresh;
+    script_value state;
+    rush_content *x = place(s, v.object, rush_script_kind_name(v), &fresh);
+    if (!x || !fresh) return x;
+    int r = rush_script_special(v, "__getstate__", 0, NULL, &state);
+    RUSH_CHECK_NULL(r != SCRIPT_NOT_MINE, RUSH_RUNTIME_ERROR, "Tried to serialize object %s which does not have a __getstate__ method defined!", x->type);
+    rush_content *made = r ? NULL : content_of(s, state);
+    if (!r) rush_script_drop(state);
+    return made && add(x, rush_content_none()) ? add(x, made) : NULL;
+}
+
+static rush_content *object_of(saver *s, script_value v)
+{
+    bool fresh;
+    const script_box *b = v.box;
+    rush_content *x = place(s, b, b->type->path, &fresh);
+    if (!x || !fresh) return x;
     for (uint32_t i = 0; i < b->type->nfields; ++i) {
         const script_field *f = &b->type->field[i];
         script_value item;
@@ -62,6 +87,7 @@ static rush_content *box_of(saver *s, script_value v)
     case SCRIPT_TUPLE: return items_of(s, rush_content_tuple(), v.box);
     case SCRIPT_DICT: return items_of(s, rush_content_dict(), v.box);
     case SCRIPT_OBJECT: return object_of(s, v);
+    case SCRIPT_FOREIGN: return foreign_of(s, v);
     default: return rush_fail(RUSH_NOT_IMPLEMENTED, "archives of programs hold no %s", rush_script_kind_name(v)), NULL;
     }
 }

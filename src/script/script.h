@@ -9,13 +9,13 @@
 
 #include "base/arena.h"
 #include "op/missing.h"
-#include "op/op.h"
+#include "op/object.h"
 
 /* ---- values ---- */
 
 typedef enum script_kind {
     SCRIPT_UNSET, SCRIPT_NONE, SCRIPT_BOOL, SCRIPT_INT, SCRIPT_FLOAT, SCRIPT_COMPLEX, SCRIPT_TENSOR, SCRIPT_DEVICE, SCRIPT_GENERATOR,
-    SCRIPT_ELLIPSIS, SCRIPT_FUNCTION, /* all below are in a box, which is counted */
+    SCRIPT_ELLIPSIS, SCRIPT_FUNCTION, SCRIPT_FOREIGN, /* all below are in a box, which is counted */
     SCRIPT_TEXT, SCRIPT_LIST, SCRIPT_TUPLE, SCRIPT_DICT, SCRIPT_OBJECT, SCRIPT_SLICE, SCRIPT_RANGE
 } script_kind;
 
@@ -34,6 +34,7 @@ typedef struct script_value {
         rush_device device;
         rush_generator *gen;
         const script_function *call;
+        rush_object *object; /* FOREIGN, of a class that C or C++ registered; held */
         script_box *box; /* held */
     };
 } script_value;
@@ -74,6 +75,7 @@ int rush_script_order(script_value a, script_value b, int *less);
 double rush_script_double(script_value); /* of a number */
 int rush_script_truth(script_value); /* 1, 0, or -1 and an error */
 const char *rush_script_kind_name(script_value);
+RUSH_PY script_value rush_script_of_object(rush_object *); /* held; NULL: none */
 script_value rush_script_print(script_value, bool quoted); /* as text, one reference */
 script_value rush_script_from_rush(const rush_op *, int result, rush_value);
 
@@ -105,7 +107,7 @@ enum script_node_op {
     SCRIPT_N_CONTINUE, SCRIPT_N_PASS, SCRIPT_N_ASSERT, SCRIPT_N_RAISE, SCRIPT_N_DELETE, SCRIPT_N_WITH, SCRIPT_N_BLOCK
 };
 /* What a call's name stands for. */
-enum script_target { SCRIPT_T_UNKNOWN, SCRIPT_T_OP, SCRIPT_T_BUILTIN, SCRIPT_T_FUNCTION, SCRIPT_T_CLASS, SCRIPT_T_NEW, SCRIPT_T_FORM /* reads its arguments itself */ };
+enum script_target { SCRIPT_T_UNKNOWN, SCRIPT_T_OP, SCRIPT_T_BUILTIN, SCRIPT_T_FUNCTION, SCRIPT_T_CLASS, SCRIPT_T_NEW, SCRIPT_T_FOREIGN /* the same, of a rush_class */, SCRIPT_T_FORM /* reads its arguments itself */ };
 
 typedef struct script_param {
     const char *name;
@@ -211,6 +213,7 @@ bool rush_script_is_type(script_value, const script_node *type, const script_uni
 int rush_script_fit(const script_unit *, const script_function *, uint32_t at, script_value *);
 /* A method of an object by its own name, "__len__"; SCRIPT_NOT_MINE: there is none. */
 int rush_script_special(script_value, const char *name, int n, const script_value *in, script_value *out);
+int rush_script_foreign(script_call *, const char *name, const char *suffix, script_value *out); /* the same, of a FOREIGN one, which is the first argument */
 int rush_script_index(script_value of, script_value at, script_value *out);
 int rush_script_no_key(script_value key);                 /* the error */
 int rush_script_raise(const char *before, const char *text); /* the error that a program raises itself */

@@ -14,6 +14,7 @@ static bool is_named_type(script_value v, const char *t, const script_unit *u)
         if (!strcmp(kinds[i].name, t)) return v.kind == kinds[i].kind;
     if (!strcmp(t, "Any")) return true;
     if (!strcmp(t, "number") || !strcmp(t, "Scalar")) return script_is_number(v);
+    if (v.kind == SCRIPT_FOREIGN) return !strcmp(t, rush_script_kind_name(v));
     const script_class *c = rush_script_class_find(u, t);
     return c && (v.kind == SCRIPT_OBJECT || v.kind == SCRIPT_TUPLE) && v.box->type == c;
 }
@@ -115,6 +116,7 @@ static bool fit_name(const script_unit *u, const char *name, script_value *v)
     if (!strcmp(name, "Device") || !strcmp(name, "torch.device")) return v->kind == SCRIPT_TEXT ? made_by("device", v) : v->kind == SCRIPT_DEVICE;
     for (size_t i = 0; i < RUSH_COUNT(free); ++i)
         if (!strcmp(free[i], name)) return true;
+    if (rush_class_path_end(name)) return v->kind == SCRIPT_FOREIGN && !strcmp(name, rush_script_kind_name(*v));
     const script_class *c = rush_script_class_find(u, name);
     if (!c || c->is_enum || c->is_interface) return true; /* types that a value does not tell of */
     if (!c->is_tuple) return v->kind == SCRIPT_OBJECT;

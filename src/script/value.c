@@ -9,6 +9,7 @@
 script_value rush_script_keep(script_value v)
 {
     if (v.kind == SCRIPT_TENSOR) rush_keep(v.t);
+    else if (v.kind == SCRIPT_FOREIGN) rush_object_keep(v.object);
     else if (script_is_boxed(v)) atomic_fetch_add(&v.box->refs, 1);
     return v;
 }
@@ -24,10 +25,13 @@ static void end_box(script_box *b)
 void rush_script_drop(script_value v)
 {
     if (v.kind == SCRIPT_TENSOR) rush_drop(v.t);
+    else if (v.kind == SCRIPT_FOREIGN) rush_object_drop(v.object);
     else if (script_is_boxed(v) && atomic_fetch_sub(&v.box->refs, 1) == 1) end_box(v.box);
 }
 
 script_value rush_script_of_tensor(rush_tensor *t) { return t ? (script_value){.kind = SCRIPT_TENSOR, .t = rush_keep(t)} : SCRIPT_NOTHING; }
+
+script_value rush_script_of_object(rush_object *o) { return o ? (script_value){.kind = SCRIPT_FOREIGN, .object = rush_object_keep(o)} : SCRIPT_NOTHING; }
 
 static script_value box(int kind)
 {
@@ -130,9 +134,10 @@ double rush_script_double(script_value v) { return v.kind == SCRIPT_FLOAT ? v.f 
 
 const char *rush_script_kind_name(script_value v)
 {
-    static const char *const names[] = {"nothing", "None", "bool", "int", "float", "complex", "Tensor", "Device", "Generator", "...", "function",
+    static const char *const names[] = {"nothing", "None", "bool", "int", "float", "complex", "Tensor", "Device", "Generator", "...", "function", "object",
                                         "str", "List", "Tuple", "Dict", "object", "slice", "range"};
     if (v.kind == SCRIPT_OBJECT && v.box->type) return v.box->type->path;
+    if (v.kind == SCRIPT_FOREIGN) return rush_class_path(rush_object_class(v.object));
     return v.kind < RUSH_COUNT(names) ? names[v.kind] : "?";
 }
 
@@ -354,10 +359,38 @@ script_value rush_script_print(script_value v, bool quoted)
 
 /* ---- results of operations ---- */
 
+static script_value from_nested(rush_type_text, rush_value);
+
+/* Of one type, of several in turn, or keys and values. */
+static script_value from_items(rush_type_form form, rush_type_text type, rush_value v)
+{
+    rush_type_text other = type;
+    script_value made = form == RUSH_TYPE_DICT ? rush_script_dict() : rush_script_list(form == RUSH_TYPE_LIST ? SCRIPT_LIST : SCRIPT_TUPLE, 0, NULL);
+    if (form == RUSH_TYPE_DICT) rush_type_next(&other);
+    for (uint32_t i = 0; made.kind != SCRIPT_UNSET && i < v.n; ++i) {
+        script_value x = from_nested(form == RUSH_TYPE_DICT && i % 2 ? other : type, v.values[i]);
+        int failed = x.kind == SCRIPT_UNSET || rush_script_append(made.box, x);
+        rush_script_drop(x);
+        if (failed) return rush_script_drop(made), (script_value){.kind = SCRIPT_UNSET};
+        if (form == RUSH_TYPE_TUPLE) rush_type_next(&type);
+    }
+    return made;
+}
+
+static script_value from_nested(rush_type_text type, rush_value v)
+{
+    rush_type_text inside;
+    rush_type_form form = rush_type_read(type, &inside);
+    if (form == RUSH_TYPE_OPTIONAL) return from_nested(inside, v);
+    return v.kind == RUSH_V_VALUES ? from_items(form, inside, v) : rush_script_from_rush(NULL, 0, v);
+}
+
 script_value rush_script_from_rush(const rush_op *op, int result, rush_value v)
 {
     script_value list;
     switch (v.kind) {
+    case RUSH_V_OBJECT: return rush_script_of_object(v.object);
+    case RUSH_V_VALUES: return from_nested(rush_type_of_result(op, result), v);
     case RUSH_V_TENSOR: return rush_script_of_tensor(v.t);
     case RUSH_V_INT: return script_of_int(v.i);
     case RUSH_V_BOOL: return script_of_bool(v.i);

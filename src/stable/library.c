@@ -164,7 +164,7 @@ static int give_nested(rush_value v, rush_type_text type, uint64_t *to)
 {
     rush_type_text inside;
     rush_type_form form = rush_type_read(type, &inside);
-    if (form == RUSH_TYPE_PLAIN) return give(v, rush_type_plain(type), to);
+    if (form == RUSH_TYPE_PLAIN && v.kind != RUSH_V_OBJECT) return give(v, rush_type_plain(type), to);
     if (form == RUSH_TYPE_OPTIONAL) {
         *to = 0;
         if (v.kind == RUSH_V_NONE) return 0;

@@ -1,5 +1,6 @@
 /* test_extension.c - an operation added from outside, by the public header alone: rule, kernel, derivative. */
 #include "suite/suite.h"
+#include <stdlib.h>
 #include <rushlight.h>
 #include <math.h>
 #include <string.h>
@@ -192,6 +193,92 @@ static void definitions_that_give_no_tensor_are_errors(void **state)
         }
 }
 
+/* ---- classes ---- */
+
+static int counters; /* alive */
+
+static void end_counter(void *data)
+{
+    --counters;
+    free(data);
+}
+
+static const rush_class *counter_class;
+
+static int new_counter(void *arg, const rush_op *op, const rush_value *in, rush_value *out)
+{
+    int64_t *count = malloc(sizeof *count);
+    *count = in[0].i;
+    ++counters;
+    rush_object *o = rush_object_new(counter_class, count); /* if it fails, the data is ended */
+    out[0] = rush_v_object(o);
+    return o ? 0 : -1;
+}
+
+static int add_counters(void *arg, const rush_op *op, const rush_value *in, rush_value *out)
+{
+    int64_t sum = 0;
+    for (uint32_t i = 0; i < in[0].n; ++i) sum += *(int64_t *)rush_object_data(in[0].values[i].object, counter_class);
+    out[0] = rush_v_int(sum);
+    return 0;
+}
+
+static int other_class(void *arg, const rush_op *op, const rush_value *in, rush_value *out) { return out[0] = rush_v_object(arg), 0; }
+
+static void classes_have_objects(void **state)
+{
+    static const rush_op *new, *sum, *wrong;
+    static const rush_class *other;
+    assert_null(rush_class_define("nameless", NULL));
+    rush_error_clear();
+    assert_null(rush_class_define("test_pieces::a b", NULL));
+    rush_error_clear();
+    assert_null(rush_class_find("test_pieces::Nothing"));
+    assert_null(rush_error());
+    assert_null(rush_library_define("test_pieces::f(__torch__.torch.classes.test_pieces.Nothing x) -> int"));
+    rush_error_clear();
+    if (!counter_class) assert_non_null(counter_class = rush_class_define("test_pieces::Counter", end_counter));
+    if (!other) assert_non_null(other = rush_class_define("test_pieces::Other", NULL));
+    assert_null(rush_class_define("test_pieces::Counter", NULL));
+    assert_non_null(strstr(rush_error(), "already registered"));
+    rush_error_clear();
+    assert_ptr_equal(rush_class_find("test_pieces::Counter"), counter_class);
+    assert_string_equal(rush_class_path(counter_class), "__torch__.torch.classes.test_pieces.Counter");
+    if (!new) assert_non_null(new = rush_library_define("test_pieces::Counter::__init__(int start=3) -> __torch__.torch.classes.test_pieces.Counter"));
+    if (!sum) assert_non_null(sum = rush_library_define("test_pieces::sum(__torch__.torch.classes.test_pieces.Counter[] all) -> int"));
+    if (!wrong) assert_non_null(wrong = rush_library_define("test_pieces::wrong(int x) -> __torch__.torch.classes.test_pieces.Counter"));
+    assert_int_equal(rush_library_impl("test_pieces::Counter::__init__", "", new_counter, NULL, NULL), 0);
+    assert_int_equal(rush_library_impl("test_pieces::sum", "", add_counters, NULL, NULL), 0);
+    rush_object *kept = NULL;
+    rush_scope() {
+        rush_value a, b, n, start = rush_v_int(4);
+        assert_int_equal(rush_call(new, &start, &a), 0);
+        assert_int_equal(rush_call(new, &start, &b), 0);
+        assert_true(a.kind == RUSH_V_OBJECT && rush_object_class(a.object) == counter_class && !rush_object_data(a.object, other));
+        rush_value list = {.kind = RUSH_V_VALUES, .n = 2, .values = (rush_value[]){a, b}}, nothing = rush_v_object(NULL);
+        assert_int_equal(rush_call(sum, &list, &n), 0);
+        assert_int_equal(n.i, 8);
+        rush_object *stranger = rush_object_new(other, NULL);
+        list.values = (rush_value[]){a, rush_v_object(stranger)};
+        assert_int_equal(rush_call(sum, &list, &n), -1);
+        assert_non_null(strstr(rush_error(), "must be __torch__.torch.classes.test_pieces.Counter[]"));
+        rush_error_clear();
+        assert_int_equal(rush_call(sum, &a, &n), -1);
+        rush_error_clear();
+        assert_int_equal(rush_call(rush_op_find("neg"), &a, &n), -1);
+        rush_error_clear();
+        assert_int_equal(rush_call(sum, &nothing, &n), -1);
+        rush_error_clear();
+        assert_int_equal(rush_library_impl("test_pieces::wrong", "", other_class, stranger, NULL), 0);
+        assert_int_equal(rush_call(wrong, &start, &n), -1);
+        rush_error_clear();
+        kept = rush_object_keep(a.object);
+    }
+    assert_int_equal(counters, 1);
+    rush_object_drop(kept);
+    assert_int_equal(counters, 0);
+}
+
 /* ---- a derivative that reads what its record does not save ---- */
 
 static void reads_too_much(rush_grads *s) { s->gin[0] = rush_mul(s->g[0], s->in[0].t); }
@@ -224,6 +311,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(functions_have_their_derivative),
         cmocka_unit_test(definitions_come_in_pieces),
         cmocka_unit_test(definitions_that_give_no_tensor_are_errors),
+        cmocka_unit_test(classes_have_objects),
         cmocka_unit_test(what_is_not_saved_is_not_read),
     };
     return SUITE(tests);

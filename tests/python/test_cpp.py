@@ -340,6 +340,91 @@ def test_torch_h_of_extensions(tmp_path):
     assert module.sum([torch.ones(2), torch.ones(2)]).tolist() == [2, 2]
 
 
+@pytest.fixture(scope="module")
+def registered(tmp_path_factory):
+    """tests/cpp/classes.cpp, loaded."""
+    if sanitizers() or not shutil.which("g++"):
+        pytest.skip("g++ is not installed, or the extension would need the library's sanitizers")
+    built = tmp_path_factory.mktemp("classes") / "classes.so"
+    compiled("g++", "-std=c++17", "-O0", "-fPIC", "-shared", *[f"-I{top}/include/rushlight/cpp" for top in (ROOT, BUILD)], ROOT / "tests" / "cpp" / "classes.cpp", *LINK, "-o", built)
+    torch.classes.load_library(str(built))
+    assert str(built) in torch.classes.loaded_libraries
+    return torch.classes.test_classes
+
+
+def test_registered_classes(registered):
+    words = registered.Words(["hi", "there"])
+    assert isinstance(words, torch.ScriptObject) and type(words).__name__ == "ScriptObject" and str(words._type()) == "__torch__.torch.classes.test_classes.Words"
+    words.push("you")
+    assert words.pop() == "you" and words.top() == "there" and len(words) == 2 and words.both() == (True, ["hi", "there"])
+    other = words.clone()
+    other.merge(words)
+    assert len(other) == 4 and len(words) == 2
+    assert words._method_names()[:3] == ["__init__", "top", "push"] and words._has_method("pop") and not words._has_method("pops")
+    for wrong in lambda: words.push(1), lambda: words.push(), lambda: words.push("a", "b"), lambda: registered.Words(3), lambda: registered.Words([]).pop(), lambda: registered.Nothing, \
+            lambda: torch.ops.test_classes.scaled(torch.ones(1), words), lambda: torch.ops.test_classes.twice(3), lambda: type(words)().top():
+        with pytest.raises((RuntimeError, TypeError)):
+            wrong()
+    with pytest.raises(AttributeError, match="does not have a field with name 'nothing'"):
+        words.nothing
+    with pytest.raises(NotImplementedError, match="'__add__' is not implemented"):
+        words + words
+
+
+def test_registered_properties_and_operators(registered):
+    c = registered.Counter()
+    assert c.get() == c.count == c.value == 5 and c.weight.tolist() == [1, 1] and c.doubled(4) == 8
+    c.count = 7
+    assert c.value == 7
+    c.value = 3
+    assert c.count == 3 and registered.Counter.of(9).count == 9 and registered.Counter(1, weight=torch.zeros(1)).weight.tolist() == [0]
+    with pytest.raises(RuntimeError, match="can't set attribute"):
+        c.weight = torch.ones(1)
+    with pytest.raises(RuntimeError, match="no.* attribute|does not have an attribute"):
+        c.other = 1
+    x = torch.ones(2, requires_grad=True)
+    c.apply(x=x).sum().backward()
+    assert x.grad.tolist() == [3, 3]
+    ops = torch.ops.test_classes
+    assert ops.scaled(x, c).tolist() == [3, 3] and ops.twice(c).get() == 6 and ops.total([c, ops.twice(c)], c) == 12 and ops.total([], None) == 0 and ops.through_ivalue(4) == 4
+
+
+def test_registered_classes_are_saved(registered, tmp_path):
+    import copy
+    import pickle
+    words = registered.Words(["a", "b"])
+    again = copy.deepcopy(words)
+    again.push("c")
+    assert len(again) == 3 and len(words) == 2 and pickle.loads(pickle.dumps(words)).top() == "b"
+    torch.save({"w": words}, tmp_path / "w.pt")
+    assert torch.load(tmp_path / "w.pt", weights_only=False)["w"].top() == "b"
+    with pytest.raises(pickle.UnpicklingError):
+        torch.load(tmp_path / "w.pt")
+    with pytest.raises(RuntimeError, match="does not have a __getstate__ method"):
+        pickle.dumps(registered.Counter())
+
+
+def test_registered_classes_in_programs(registered, tmp_path):
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words = registered.Words(["u", "v"])
+
+        def forward(self, x, c: torch.classes.test_classes.Counter):
+            own = torch.classes.test_classes.Counter(3, None)
+            own.count = c.get() + c.count
+            self.words.merge(torch.classes.test_classes.Words(["n"]))
+            return self.words.pop(), len(self.words), torch.ops.test_classes.twice(own).apply(x), torch.ops.test_classes.total([own, c], None)
+
+    net, c = torch.jit.script(Net()), registered.Counter(2, None)
+    assert net(torch.ones(2), c)[::3] == ("n", 6) and net(torch.ones(2), c)[2].tolist() == [8, 8]
+    torch.jit.save(net, tmp_path / "net.pt")
+    loaded = torch.jit.load(tmp_path / "net.pt")
+    assert loaded(torch.ones(2), c)[:2] == ("n", 2) and loaded.words.top() == "v"
+    with pytest.raises(RuntimeError):
+        loaded(torch.ones(2), registered.Words([]))
+
+
 def test_python_adds_to_operators_of_shared_objects(tmp_path, monkeypatch):
     from rushlight.testing._internal.optests import OpCheckError, opcheck
     from rushlight.utils import cpp_extension

@@ -32,6 +32,7 @@ FINE = {
     "rush_work_keep": "all", "rush_work_drop": "all", "rush_store_add": {3}, "rush_thread_generator_set": "all",
     "rush_generator_keep": "all", "rush_generator_drop": "all", "rush_op_c_name": "all", "rush_hook_add": {2},
     "rush_function_begin": {1}, "rush_function_result": {0}, "rush_function_save": {0}, "rush_function_needs": "all", "rush_node_keep": "all", "rush_node_drop": "all",
+    "rush_object_new": {1}, "rush_object_keep": "all", "rush_object_drop": "all", "rush_object_park": "all",
     "rush_library_impl": {3, 4}, "rush_parallel_for": {3}, "rush_gguf_save": {2, 3}, "rush_lm_piece": {2}, "rush_lm_draw": {2}, "rush_lm_speculate": {1, 5},
     "rush_lm_chat": {3}, "rush_texts": {2}, "rush_text_at": {2},
 }

@@ -611,6 +611,8 @@ class Compiler:
             return special(self, node)
         if type(f).__hash__ and f in _BUILTINS: # of the list itself: lists have no hash, their class has
             return self.called(f.__name__, node)
+        if isinstance(f, torch._classes.ScriptClass):
+            return self.called(f._path, node)
         if isinstance(f, (torch._ops.OpOverloadPacket, torch._ops.OpOverload)):
             packet = f.overloadpacket if isinstance(f, torch._ops.OpOverload) else f
             return self.called("ops." + packet._qualified_op_name.replace("::", "."), node)

@@ -56,6 +56,8 @@ def text(kind, classes):
         return f"Future[{text(args[0], classes)}]"
     if kind is torch.futures.Future:
         return "Future[Tensor]"
+    if isinstance(kind, torch._classes.ScriptClass):
+        return kind._path
     if inspect.isclass(kind):
         if issubclass(kind, torch.nn.Module) or kind.__module__ in ("builtins", "typing", "collections.abc"):
             raise Unknown(f"Unknown type annotation: '{kind.__name__}'")
@@ -76,6 +78,8 @@ def of_value(x, classes):
         return _PLAIN[kind]
     if isinstance(x, torch.Size):
         return "List[int]"
+    if isinstance(x, torch._classes.ScriptObject):
+        return x._path
     if isinstance(x, tuple):
         if is_named_tuple(type(x)):
             return classes(type(x))

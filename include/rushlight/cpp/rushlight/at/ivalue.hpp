@@ -3,13 +3,20 @@
 #define RUSHLIGHT_AT_IVALUE_HPP
 
 #include "tensor.hpp"
+#include <c10/util/intrusive_ptr.h>
+#include <typeinfo>
+
+namespace torch {
+/* The base of classes that are registered with torch::class_. */
+struct CustomClassHolder : c10::intrusive_ptr_target {};
+} // namespace torch
 
 namespace c10 {
 
 /* A number or a tensor is in the value itself; all else is kept once, for all copies. Written out because std::variant's tables for
  * copies of 15 types took a tenth of the time to compile a file. */
 class IValue {
-    enum class Tag : uint8_t { None, Tensor, Double, Int, Bool, ComplexDouble, String, Device, IntList, DoubleList, BoolList, TensorList, StringList, Generator, Tuple };
+    enum class Tag : uint8_t { None, Tensor, Double, Int, Bool, ComplexDouble, String, Device, IntList, DoubleList, BoolList, TensorList, StringList, Generator, Tuple, Object };
     using Tuple = std::shared_ptr<std::vector<IValue>>;
     struct Kept {
         virtual ~Kept() = default;
@@ -17,6 +24,11 @@ class IValue {
     template <class T> struct Keeps : Kept {
         T x;
         explicit Keeps(T given) : x(std::move(given)) {}
+    };
+
+    struct Object {
+        std::shared_ptr<void> p;
+        const std::type_info *of;
     };
 
     Tag tag = Tag::None;
@@ -37,6 +49,7 @@ class IValue {
     static constexpr Tag tag_of(const List<std::string> *) { return Tag::StringList; }
     static constexpr Tag tag_of(const Generator *) { return Tag::Generator; }
     static constexpr Tag tag_of(const Tuple *) { return Tag::Tuple; }
+    static constexpr Tag tag_of(const Object *) { return Tag::Object; }
 
     template <class T> void keep(T x)
     {
@@ -87,6 +100,10 @@ public:
     IValue(std::vector<at::Tensor> list) { keep(List<at::Tensor>(std::move(list))); }
     IValue(std::vector<std::string> list) { keep(List<std::string>(std::move(list))); }
     template <class T> IValue(List<T> list) { keep(std::move(list)); }
+    template <class T> IValue(intrusive_ptr<T> x)
+    {
+        if (x) keep(Object{std::move(x), &typeid(T)});
+    }
     template <class T> IValue(const std::optional<T> &x)
     {
         if (x) *this = IValue(*x);
@@ -117,6 +134,8 @@ public:
     bool isBoolList() const { return tag == Tag::BoolList; }
     bool isTensorList() const { return tag == Tag::TensorList; }
     bool isTuple() const { return tag == Tag::Tuple; }
+    bool isObject() const { return tag == Tag::Object; }
+    bool isCustomClass() const { return isObject(); }
     bool isScalar() const { return isDouble() || isInt() || isBool() || tag == Tag::ComplexDouble; }
 
     const at::Tensor &toTensor() const { return expect(Tag::Tensor, "Tensor"), t; }
@@ -156,6 +175,12 @@ public:
     };
     Elements toTuple() const { return {as<Tuple>("Tuple")}; }
     Scalar toScalar() const { return isDouble() ? Scalar(toDouble()) : isBool() ? Scalar(toBool()) : isInt() ? Scalar(toInt()) : Scalar(toComplexDouble()); }
+    template <class T> intrusive_ptr<T> toCustomClass() const
+    {
+        const Object &o = as<Object>("Object");
+        TORCH_CHECK(*o.of == typeid(T), "Tried to convert an IValue of type ", o.of->name(), " to custom class type ", typeid(T).name());
+        return std::static_pointer_cast<T>(o.p);
+    }
     template <class T> T to() const
     {
         if constexpr (std::is_same_v<T, at::Tensor>) return toTensor();
@@ -172,7 +197,7 @@ public:
     std::string tagKind() const
     {
         static const char *const names[] = {"None", "Tensor", "Double", "Int", "Bool", "ComplexDouble", "String", "Device", "IntList", "DoubleList", "BoolList",
-                                            "TensorList", "StringList", "Generator", "Tuple"};
+                                            "TensorList", "StringList", "Generator", "Tuple", "Object"};
         return names[static_cast<int>(tag)];
     }
 };

@@ -221,13 +221,18 @@ template <class... R> struct Results<std::tuple<R...>> {
 template <class F> struct Signature : Signature<decltype(&F::operator())> {};
 template <class R, class... Args> struct Signature<R (*)(Args...)> {
     static constexpr size_t count = sizeof...(Args);
+    static std::vector<std::string> types() { return {Boxed<std::decay_t<Args>>::schema()...}; }
+    static std::string result()
+    {
+        if constexpr (std::is_void_v<R>) return "()";
+        else return Results<std::decay_t<R>>::schema();
+    }
     static std::string schema()
     {
         std::string text;
         int i = 0;
-        ((text += (i ? ", " : "") + Boxed<std::decay_t<Args>>::schema() + " _" + std::to_string(i), ++i), ...);
-        if constexpr (std::is_void_v<R>) return "(" + text + ") -> ()";
-        else return "(" + text + ") -> " + Results<std::decay_t<R>>::schema();
+        for (const std::string &type : types()) text += (i ? ", " : "") + type + " _" + std::to_string(i), ++i;
+        return "(" + text + ") -> " + result();
     }
     template <class F, size_t... I> static void call(F &f, const rush_value *in, rush_value *out, std::index_sequence<I...>)
     {
@@ -291,6 +296,7 @@ template <class F> CppFunction dispatch(c10::DeviceType type, F &&f)
 }
 
 inline std::string schema(std::string text) { return text; }
+template <class T> class class_;
 
 class Library {
     std::string ns;
@@ -322,6 +328,8 @@ public:
     }
     template <class F> Library &impl(const std::string &name, c10::DispatchKey k, F &&f) & { return impl(name, dispatch(k, std::forward<F>(f))); }
     template <class F> Library &fallback(F &&) & { return *this; } /* what has no function of its own is the library's */
+    /* A class whose objects operations take and give: see classes.hpp. */
+    template <class T> torch::class_<T> class_(const std::string &its_name, const std::string &doc = "");
     void set_python_module(const char *, const char * = "") {}
 };
 
@@ -507,5 +515,7 @@ using AutoNonVariableTypeMode = AutoDispatchBelowAutograd;
 namespace c10::impl {
 using at::ExcludeDispatchKeyGuard;
 }
+
+#include "classes.hpp"
 
 #endif
