@@ -44,8 +44,8 @@ static void end(PyObject *self)
 
 static PyObject *path(PyObject *self, void *unused)
 {
-    const rush_class *c = rush_object_class(((object_object *)self)->o);
-    return c ? PyUnicode_FromString(rush_class_path(c)) : PyErr_Format(PyExc_RuntimeError, "this object was not made by its class");
+    rush_object *o = ((object_object *)self)->o;
+    return o ? PyUnicode_FromString(rush_class_path(rush_object_class(o))) : PyErr_Format(PyExc_RuntimeError, "this object was not made by its class");
 }
 
 /* _class_methods("ns::Name") -> the names of its methods as they were defined, or None: there is no such class */
