@@ -426,6 +426,13 @@ def test_registered_classes_in_programs(registered, tmp_path):
     with pytest.raises(RuntimeError):
         loaded(torch.ones(2), registered.Words([]))
 
+    class Scaled(torch.nn.Module):
+        def forward(self, x):
+            return torch.ops.test_classes.scaled(x, c)
+
+    with pytest.raises(NotImplementedError, match="no objects of registered classes"):
+        torch.export.export(Scaled(), (torch.ones(2),))
+
 
 def test_python_adds_to_operators_of_shared_objects(tmp_path, monkeypatch):
     from rushlight.testing._internal.optests import OpCheckError, opcheck

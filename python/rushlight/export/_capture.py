@@ -600,6 +600,8 @@ class Builder:
                 raise Differs("the length of a list")
             return type(first)([self.argument([v[i] for v in values], grad) for i in range(len(first))]) if type(first) in (list, tuple) else \
                 [self.argument([v[i] for v in values], grad) for i in range(len(first))]
+        if isinstance(first, torch._classes.ScriptObject):
+            raise NotImplementedError("an exported program has no objects of registered classes: %s" % first._path)
         if type(first) in (int, float) and any(type(v) is type(first) and v != first and v == v for v in values):
             return self.number(tuple(values))
         if any(v is not first and v != first and v == v for v in values):
