@@ -652,3 +652,12 @@ def test_a_namespace_of_a_destroyed_library_is_free():
     with pytest.raises(RuntimeError, match="Only a single TORCH_LIBRARY"):
         torch.library.Library("rl_sole", "DEF")
     again._destroy()
+
+
+def test_operators_refuse_with_a_runtime_error():
+    """What torch.neg answers with a TypeError is a RuntimeError of torch.ops."""
+    for call in lambda: torch.ops.aten.neg("a"), lambda: torch.ops.aten.neg(), lambda: torch.ops.aten.add.Tensor(1, 2, 3, 4), lambda: torch.ops.aten.neg(torch.ones(1), other=2):
+        with pytest.raises(RuntimeError):
+            call()
+    with pytest.raises(TypeError):
+        torch.neg("a")
