@@ -103,14 +103,22 @@ static PyObject *dispatch(PyObject *func, PyObject **over, int nover, PyObject *
     return result;
 }
 
-PyObject *py_dispatch(PyObject *func, PyObject **over, int nover, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+int py_pack(PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, PyObject **tuple, PyObject **kwargs)
 {
     Py_ssize_t nkw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
-    PyObject *tuple = PyTuple_New(nargs), *kwargs = nkw ? PyDict_New() : NULL, *result = NULL;
-    for (Py_ssize_t i = 0; tuple && i < nargs; ++i) PyTuple_SET_ITEM(tuple, i, py_ref(args[i]));
-    for (Py_ssize_t i = 0; kwargs && i < nkw; ++i)
-        if (PyDict_SetItem(kwargs, PyTuple_GET_ITEM(kwnames, i), args[nargs + i])) Py_CLEAR(kwargs);
-    if (tuple && (kwargs || !nkw)) result = dispatch(func, over, nover, tuple, kwargs);
+    *tuple = PyTuple_New(nargs), *kwargs = nkw ? PyDict_New() : NULL;
+    for (Py_ssize_t i = 0; *tuple && i < nargs; ++i) PyTuple_SET_ITEM(*tuple, i, py_ref(args[i]));
+    for (Py_ssize_t i = 0; *kwargs && i < nkw; ++i)
+        if (PyDict_SetItem(*kwargs, PyTuple_GET_ITEM(kwnames, i), args[nargs + i])) Py_CLEAR(*kwargs);
+    if (*tuple && (*kwargs || !nkw)) return 0;
+    Py_CLEAR(*tuple);
+    return -1;
+}
+
+PyObject *py_dispatch(PyObject *func, PyObject **over, int nover, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    PyObject *tuple, *kwargs, *result = NULL;
+    if (!py_pack(args, nargs, kwnames, &tuple, &kwargs)) result = dispatch(func, over, nover, tuple, kwargs);
     Py_XDECREF(tuple);
     Py_XDECREF(kwargs);
     return result;

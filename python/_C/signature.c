@@ -305,16 +305,35 @@ static void say_all(py_function_object *f, PyObject *const *args, Py_ssize_t n, 
     Py_XDECREF(got);
 }
 
+/* torch.ops, whose operators are called by their schema: rushlight._library says what PyTorch says, where it finds what is wrong. */
+static void say_operator(py_function_object *f, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    PyObject *tuple, *kwargs, *module = PyImport_ImportModule("rushlight._library.custom_ops"), *none = NULL;
+    if (!module) return;
+    if (!py_pack(args, n, kwnames, &tuple, &kwargs)) {
+        PyObject *empty = kwargs ? py_ref(kwargs) : PyDict_New();
+        none = empty ? PyObject_CallMethod(module, "refuse", "sOO", f->overload[0].op->schema, tuple, empty) : NULL;
+        Py_XDECREF(empty);
+    }
+    Py_XDECREF(none);
+    Py_XDECREF(tuple);
+    Py_XDECREF(kwargs);
+    Py_DECREF(module);
+}
+
 void *py_no_match(py_function_object *f, const py_call *only, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     if (PyErr_Occurred()) return NULL;
     if (rush_failed()) return py_raise();
+    const bool operator = !strcmp(f->space, "ops");
+    if (operator && only) say_operator(f, args, n, kwnames);
+    if (PyErr_Occurred()) return NULL;
     if (only) say_one(f, only, n);
     else say_all(f, args, n, kwnames);
-    if (strcmp(f->space, "ops") || !PyErr_ExceptionMatches(PyExc_TypeError)) return NULL;
-    PyObject *type, *value, *trace; /* torch.ops raises a RuntimeError for it */
+    if (!operator || !PyErr_ExceptionMatches(PyExc_TypeError)) return NULL;
+    PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
-    PyErr_Format(PyExc_RuntimeError, f->n > 1 ? "Overloaded torch operator invoked from Python failed to match any schema:\n%S" : "%S", value);
+    PyErr_Format(PyExc_RuntimeError, only ? "%S" : "Overloaded torch operator invoked from Python failed to match any schema:\n%S", value);
     Py_XDECREF(type);
     Py_XDECREF(value);
     Py_XDECREF(trace);

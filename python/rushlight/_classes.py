@@ -11,6 +11,11 @@ _HEAD = "__torch__.torch.classes."
 _known = {}     # "ns::Name" -> its ScriptClass
 
 
+def find(path):
+    """The ScriptClass of "__torch__.torch.classes.ns.Name", or None."""
+    return _class(path[len(_HEAD):].replace(".", "::")) if path.startswith(_HEAD) and path.count(".") == 4 else None
+
+
 def _class(name):
     """The ScriptClass of "ns::Name", or None."""
     if name not in _known:
@@ -48,7 +53,7 @@ class ScriptClass:
 
 def _restore(path, state):
     """An object from what its __getstate__ gave: for pickle."""
-    cls = _class(path[len(_HEAD):].replace(".", "::"))
+    cls = find(path)
     if cls is None:
         raise RuntimeError("Unknown type %s: the extension that registers it is not loaded" % path)
     return cls._calls["__setstate__"](state)
@@ -62,7 +67,7 @@ class ScriptObject(_C._Object, _loaded.ScriptObject):
 
     @property
     def _cls(self):
-        return _class(self._path[len(_HEAD):].replace(".", "::"))
+        return find(self._path)
 
     def _call(self, name, *args, **kwargs):
         call = self._cls._calls.get(name)

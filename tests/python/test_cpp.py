@@ -365,6 +365,8 @@ def test_registered_classes(registered):
             lambda: torch.ops.test_classes.scaled(torch.ones(1), words), lambda: torch.ops.test_classes.twice(3), lambda: type(words)().top():
         with pytest.raises((RuntimeError, TypeError)):
             wrong()
+    with pytest.raises(RuntimeError, match=r"push\(\) Expected a value of type 'str' for argument '_1' but instead found type 'int'"):
+        words.push(1)
     with pytest.raises(RuntimeError, match="was not made by its class"):
         type(words).__new__(type(words)).top()
     with pytest.raises(AttributeError, match="does not have a field with name 'nothing'"):

@@ -659,5 +659,9 @@ def test_operators_refuse_with_a_runtime_error():
     for call in lambda: torch.ops.aten.neg("a"), lambda: torch.ops.aten.neg(), lambda: torch.ops.aten.add.Tensor(1, 2, 3, 4), lambda: torch.ops.aten.neg(torch.ones(1), other=2):
         with pytest.raises(RuntimeError):
             call()
+    with pytest.raises(RuntimeError, match=r"aten::neg\(\) Expected a value of type 'Tensor' for argument 'self' but instead found type 'str'"):
+        torch.ops.aten.neg.default("a")
+    with pytest.raises(RuntimeError, match="Overloaded torch operator invoked from Python failed to match any schema"):
+        torch.ops.aten.sum(torch.ones(1), [1.5])
     with pytest.raises(TypeError):
         torch.neg("a")

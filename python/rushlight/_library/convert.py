@@ -56,6 +56,15 @@ def _device(value):
     return torch.device(value) if isinstance(value, str) else _one_of(torch.device)(value)
 
 
+def _object(path):
+    """Objects of a registered class."""
+    def take(value):
+        if not isinstance(value, torch._classes.ScriptObject) or value._path != path:
+            raise _unable(value)
+        return value
+    return take
+
+
 _to_bool = _through(bool, "__bool__")
 _TAKE = {"Tensor": _tensor, "int": _through(int, "__int__", float), "SymInt": _through(int, "__int__", float), "float": _through(float, "__float__"), "bool": _bool,
          "str": _one_of(str), "Scalar": _number, "ScalarType": _one_of(torch.dtype, int), "Layout": _one_of(torch.layout, int),
@@ -69,8 +78,8 @@ def converter(kind, size=None):
     if text.endswith("?"):
         inner = converter(text[:-1], size)
         return lambda value: None if value is None else inner(value)
-    if not re.fullmatch(r"\w+\??\[\d*\]", text):
-        return _TAKE.get(text, lambda value: value)
+    if not re.fullmatch(r"[\w.]+\??\[\d*\]", text):
+        return _object(text) if torch._classes.find(text) else _TAKE.get(text, lambda value: value)
     each = converter(text[:text.rindex("[")])
 
     def take(value):

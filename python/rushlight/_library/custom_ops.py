@@ -61,6 +61,46 @@ def who_answers(args, kwargs):
     return None
 
 
+def bound(schema, takes, name, call, args, kwargs):
+    """The arguments of a call in the schema's order, defaults filled in; what does not fit is a RuntimeError."""
+    spec = schema.arguments
+    values, given = [], dict(kwargs)
+    positional = [a for a in spec if not a.kwarg_only]
+    most, got = (len(positional), len(args)) if len(args) > len(positional) else (len(spec), len(args) + len(kwargs))
+    if got > most and len(args) + len(kwargs.keys() & {a.name for a in spec}) >= len([a for a in spec if not a.has_default_value()]):
+        raise RuntimeError("%s expected at most %d argument(s) but received %d argument(s). Declaration: %s" % (call, most, got, schema))
+    for i, argument in enumerate(spec):
+        if not argument.kwarg_only and i < len(args):
+            if argument.name in given:
+                raise RuntimeError("%s got multiple values for argument '%s'" % (call, argument.name))
+            value = args[i]
+        elif argument.name in given:
+            value = given.pop(argument.name)
+        elif argument.has_default_value():
+            values.append(argument.default_value)
+            continue
+        else:
+            raise RuntimeError("%s is missing value for argument '%s'. Declaration: %s" % (call, argument.name, schema))
+        try:
+            values.append(takes[i](value))
+        except Refused as why:
+            raise RuntimeError("%s Expected a value of type '%s' for argument '%s' but instead found type '%s'.\nPosition: %d\nValue: %r\nDeclaration: %s\n%s"
+                               % (call, argument.written.annotation(), argument.name, type(value).__name__, i, value, schema, why)) from None
+    if given:
+        raise RuntimeError("Unknown keyword argument '%s' for operator '%s'. Schema: %s"
+                           % (next(iter(given)), name, schema))
+    return values
+
+
+def refuse(text, args, kwargs):
+    """The error of a call that an operator of the library does not take, as operators of Python would say it."""
+    method = text.partition("(")[0].count("::") == 2     # of a registered class
+    schema = parse_schema(text.partition("::")[2] if method else text)
+    name = schema.name if "::" in schema.name else "aten::" + schema.name
+    takes = [converter(a.written, a.N) for a in schema.arguments]
+    bound(schema, takes, name, (name.partition("::")[2] if method else name) + "()", args, kwargs)
+
+
 class PyOp:
     """One overload: its schema and what is registered for it."""
 
@@ -107,33 +147,7 @@ class PyOp:
                 return [take(value) for take, value in zip(self.takes, args)]
             except Refused:
                 pass        # said below
-        spec, call = self.schema.arguments, "%s::%s()" % (self.namespace, self.base)
-        values, given = [], dict(kwargs)
-        positional = [a for a in spec if not a.kwarg_only]
-        most, got = (len(positional), len(args)) if len(args) > len(positional) else (len(spec), len(args) + len(kwargs))
-        if got > most and len(args) + len(kwargs.keys() & {a.name for a in spec}) >= len([a for a in spec if not a.has_default_value()]):
-            raise RuntimeError("%s expected at most %d argument(s) but received %d argument(s). Declaration: %s" % (call, most, got, self.schema))
-        for i, argument in enumerate(spec):
-            if not argument.kwarg_only and i < len(args):
-                if argument.name in given:
-                    raise RuntimeError("%s got multiple values for argument '%s'" % (call, argument.name))
-                value = args[i]
-            elif argument.name in given:
-                value = given.pop(argument.name)
-            elif argument.has_default_value():
-                values.append(argument.default_value)
-                continue
-            else:
-                raise RuntimeError("%s is missing value for argument '%s'. Declaration: %s" % (call, argument.name, self.schema))
-            try:
-                values.append(self.takes[i](value))
-            except Refused as why:
-                raise RuntimeError("%s Expected a value of type '%s' for argument '%s' but instead found type '%s'.\nPosition: %d\nValue: %r\nDeclaration: %s\n%s"
-                                   % (call, argument.written.annotation(), argument.name, type(value).__name__, i, value, self.schema, why)) from None
-        if given:
-            raise RuntimeError("Unknown keyword argument '%s' for operator '%s'. Schema: %s"
-                               % (next(iter(given)), self.name, self.schema))
-        return values
+        return bound(self.schema, self.takes, self.name, "%s::%s()" % (self.namespace, self.base), args, kwargs)
 
     def returned(self, result):
         """What a kernel returned, as the schema has it: a tuple of several results, a list for Tensor[]."""

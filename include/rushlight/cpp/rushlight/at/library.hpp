@@ -331,6 +331,7 @@ public:
     /* A class whose objects operations take and give: see classes.hpp. */
     template <class T> torch::class_<T> class_(const std::string &its_name, const std::string &doc = "");
     void set_python_module(const char *, const char * = "") {}
+    void impl_abstract_pystub(const char *, const char * = "") {}
 };
 
 namespace detail {
