@@ -580,3 +580,43 @@ def test_to_mkldnn():
         to_mkldnn(nn.Linear(2, 2), torch.float64)
     with pytest.raises(NotImplementedError, match="padding_mode"):
         to_mkldnn(nn.Conv2d(1, 1, 3, padding=1, padding_mode="reflect"))
+
+
+POOLS = [lambda x: F.avg_pool2d(x, 3, 2, 1), lambda x: F.avg_pool2d(x, 3, 2, 1, True, False), lambda x: F.avg_pool2d(x, (2, 3), divisor_override=5),
+         lambda x: F.adaptive_avg_pool2d(x, (3, 5)), lambda x: F.adaptive_avg_pool2d(x, (1, 14)), lambda x: F.adaptive_max_pool2d(x, (3, 5), True),
+         lambda x: F.max_pool2d(x, 2, return_indices=True), lambda x: F.max_pool2d(x, 3, (2, 1), 1, (1, 3), True, True)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("channels", [2, 70])
+def test_pools_with_channels_last_are_those_of_planes(dtype, channels):
+    torch.manual_seed(0)
+    x = torch.randn(2, channels, 13, 14).to(dtype)
+    x[0, 1, 5, 6] = float("nan")
+    last = x.contiguous(memory_format=torch.channels_last)
+    for pool in POOLS:
+        results = []
+        for t in (x, last):
+            leaf = t.clone(memory_format=torch.preserve_format).requires_grad_()
+            y = pool(leaf)
+            values, *places = y if isinstance(y, tuple) else (y,)
+            values.backward(torch.arange(values.numel()).view_as(values).to(dtype) / 1000)
+            assert all(r.is_contiguous(memory_format=torch.channels_last) == (t is last) for r in (values, leaf.grad, *places))
+            results.append((values.detach().nan_to_num(99), leaf.grad.nan_to_num(99), *places))
+        assert all(torch.equal(a, b) for a, b in zip(*results))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("rows,n", [(1000, 7), (3, 5000), (2, 20_001)])
+def test_rows_of_half_types_are_normalized_as_floats(dtype, rows, n):
+    torch.manual_seed(0)
+    x = torch.randn(rows, n).to(dtype)
+    for name in ("softmax", "log_softmax"):
+        leaf, wide = x.clone().requires_grad_(), x.float().requires_grad_()
+        got, wanted = getattr(leaf, name)(1), getattr(wide, name)(1)
+        g = torch.randn(rows, n).to(dtype)
+        got.backward(g)
+        wanted.backward(g.float())
+        assert torch.allclose(got.float(), wanted, 0.02, 0.01) and torch.allclose(leaf.grad.float(), wide.grad, 0.02, 0.05)
+        assert torch.equal(getattr(x.repeat(1, 2)[:, :n], name)(1), got), "whatever their strides"
+    assert torch.allclose(x.norm(dim=1).float(), x.float().norm(dim=1), 0.01)

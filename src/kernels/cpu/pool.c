@@ -25,6 +25,49 @@ static int64_t extent(const rush_pool *p, int d, int64_t o, bool padding)
     return padding ? end - begin : least(end, p->space[d]) - most(begin, 0);
 }
 
+/* The results of all images one after the other, and the window of each within its image. */
+enum { BAND = 64 };
+typedef struct walk {
+    const rush_pool *p;
+    int64_t o, image, at[3], lo[3], hi[3], step[3];
+} walk;
+
+static void look(walk *w, int d)
+{
+    const rush_pool *p = w->p;
+    const int64_t from = p->begin[0] ? p->begin[d][w->at[d]] : w->at[d] * p->stride[d] - p->before[d], step = p->begin[0] ? 1 : p->dilation[d];
+    w->lo[d] = from < 0 ? from + (-from + step - 1) / step * step : from;
+    w->hi[d] = p->begin[0] ? p->end[d][w->at[d]] : least(from + (p->kernel[d] - 1) * step + 1, p->space[d]);
+    w->step[d] = step;
+}
+
+static walk walk_to(const rush_pool *p, int64_t o)
+{
+    const int64_t n = most(1, volume(p->result));
+    walk w = {p, o, o / n, {o % n / (p->result[2] * p->result[1]), o / p->result[2] % p->result[1], o % p->result[2]}, {0}, {0}, {0}};
+    for (int d = 0; d < 3; ++d) look(&w, d);
+    return w;
+}
+
+static void walk_on(walk *w)
+{
+    int d = 2;
+    ++w->o;
+    for (; d >= 0 && ++w->at[d] == w->p->result[d]; --d) w->at[d] = 0;
+    if (d < 0) ++w->image, d = 0;
+    for (; d < 3; ++d) look(w, d);
+}
+
+/* How many elements the mean of a window is over. */
+static int64_t mean_of(const walk *w)
+{
+    const rush_pool *p = w->p;
+    int64_t by = 1;
+    if (p->divisor) return p->divisor;
+    for (int d = 0; d < 3; ++d) by *= p->begin[0] ? w->hi[d] - w->lo[d] : extent(p, d, w->at[d], p->count_padding);
+    return by;
+}
+
 #define T float
 #define I int32_t
 #define F(x) x##_f32
@@ -51,5 +94,6 @@ RUSH_WRAPPING
 RUSH_WRAPPING_END
 
 RUSH_KERNELS(pool) = {.max_f32 = max_f32, .max_f64 = max_f64, .max_i64 = max_i64, .max_last_f32 = max_last_f32, .max_last_f64 = max_last_f64, .mean_f32 = mean_f32, .mean_f64 = mean_f64,
-                      .mean_i64 = mean_i64, .mean_back_f32 = mean_back_f32, .mean_back_f64 = mean_back_f64,
+                      .mean_i64 = mean_i64, .mean_back_f32 = mean_back_f32, .mean_back_f64 = mean_back_f64, .mean_last_f32 = mean_last_f32, .mean_last_f64 = mean_last_f64,
+                      .mean_back_last_f32 = mean_back_last_f32, .mean_back_last_f64 = mean_back_last_f64, .scatter_last_f32 = scatter_last_f32, .scatter_last_f64 = scatter_last_f64,
                       .scatter_f32 = scatter_f32, .scatter_f64 = scatter_f64};

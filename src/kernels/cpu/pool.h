@@ -22,9 +22,6 @@ struct rush_pool_kernels {
     void (*max_f32)(const rush_pool *, const float *x, float *y, int64_t *index);
     void (*max_f64)(const rush_pool *, const double *x, double *y, int64_t *index);
     void (*max_i64)(const rush_pool *, const int64_t *x, int64_t *y, int64_t *index);
-    /* Images with their channels last, windows that are regular. */
-    void (*max_last_f32)(const rush_pool *, int64_t channels, const float *x, float *y, int64_t *index);
-    void (*max_last_f64)(const rush_pool *, int64_t channels, const double *x, double *y, int64_t *index);
     void (*mean_f32)(const rush_pool *, const float *x, float *y);
     void (*mean_f64)(const rush_pool *, const double *x, double *y);
     void (*mean_i64)(const rush_pool *, const int64_t *x, int64_t *y);
@@ -33,6 +30,15 @@ struct rush_pool_kernels {
     /* gx[index] += g (add) or = g, in planes of `space` elements, `result` indices each; gx is zero before */
     void (*scatter_f32)(int64_t planes, int64_t result, int64_t space, const float *g, const int64_t *index, float *gx, bool add);
     void (*scatter_f64)(int64_t planes, int64_t result, int64_t space, const double *g, const int64_t *index, double *gx, bool add);
+    /* The same of images with their channels last; windows are the same for all planes. */
+    void (*max_last_f32)(const rush_pool *, int64_t channels, const float *x, float *y, int64_t *index);
+    void (*max_last_f64)(const rush_pool *, int64_t channels, const double *x, double *y, int64_t *index);
+    void (*mean_last_f32)(const rush_pool *, int64_t channels, const float *x, float *y);
+    void (*mean_last_f64)(const rush_pool *, int64_t channels, const double *x, double *y);
+    void (*mean_back_last_f32)(const rush_pool *, int64_t channels, const float *g, float *gx);
+    void (*mean_back_last_f64)(const rush_pool *, int64_t channels, const double *g, double *gx);
+    void (*scatter_last_f32)(int64_t images, int64_t channels, int64_t result, int64_t space, const float *g, const int64_t *index, float *gx, bool add);
+    void (*scatter_last_f64)(int64_t images, int64_t channels, int64_t result, int64_t space, const double *g, const int64_t *index, double *gx, bool add);
 };
 RUSH_KERNEL_TABLE(pool);
 

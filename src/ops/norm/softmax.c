@@ -18,7 +18,7 @@ static int softmax_shape(const rush_op *op, const rush_value *in, rush_value *ou
 typedef struct rows {
     rush_softmax_rows r;
     int type;
-    bool back;
+    bool back, failed;
 } rows;
 
 static void run_rows(void *arg, int64_t begin, int64_t end)
@@ -28,7 +28,32 @@ static void run_rows(void *arg, int64_t begin, int64_t end)
     else rush_k_softmax->forward[w->type](&w->r, begin, end);
 }
 
-/* x (or y and g) to out, whatever their strides; half types go through float. */
+/* Rows [begin, end) along memory of a half type, as floats a few at a time that stay in the cache: x (or y), g, and the result in the place of x. */
+static void run_halves(void *arg, int64_t begin, int64_t end)
+{
+    rows *w = arg;
+    int64_t row = w->r.n, some = RUSH_MIN(RUSH_MAX(8192 / row, 1), end - begin);
+    const char *x = w->back ? w->r.y : w->r.x, *g = w->r.g;
+    size_t got;
+    float *room = rush_block_alloc(sizeof *room * (size_t)((w->back ? 2 : 1) * some * row), &got), *grad = room + some * row;
+    if (!room) {
+        rush_error_clear(); /* this thread may be a helper: the caller tells */
+        w->failed = true;
+        return;
+    }
+    rush_softmax_rows r = w->r;
+    r.x = r.y = r.to = room, r.g = grad;
+    for (; begin < end; begin += some) {
+        int64_t n = RUSH_MIN(some, end - begin), at = begin * row * 2;
+        rush_convert_many(room, RUSH_F32, 4, x + at, w->r.stored, 2, n * row);
+        if (w->back) rush_convert_many(grad, RUSH_F32, 4, g + at, w->r.stored, 2, n * row);
+        (w->back ? rush_k_softmax->backward : rush_k_softmax->forward)[0](&r, 0, n);
+        rush_convert_many((char *)w->r.to + at, w->r.stored, 2, room, RUSH_F32, 4, n * row);
+    }
+    rush_block_free(room, got);
+}
+
+/* x (or y and g) to out, whatever their strides. */
 static void softmax(rush_tensor *x, rush_tensor *g, rush_tensor *out, int64_t dim, bool log)
 {
     int d = rush_dim_wrap(dim, out->ndim);
@@ -36,6 +61,15 @@ static void softmax(rush_tensor *x, rush_tensor *g, rush_tensor *out, int64_t di
     for (int k = 0; k < d; ++k) outer *= out->size[k];
     for (int k = d + 1; k < out->ndim; ++k) inner *= out->size[k];
     if (!out->numel) return;
+    if (inner == 1 && (out->dtype == RUSH_F16 || out->dtype == RUSH_BF16)) {
+        rush_tensor *plain[] = {rush_cast_copy(x, out->dtype), g ? rush_cast_copy(g, out->dtype) : NULL}, *to = rush_contiguous(out) ? out : rush_tensor_new(out->dtype, out->device, out->ndim, out->size);
+        if (!plain[0] || !to || (g && !plain[1])) return;
+        rows w = {{rush_ptr(plain[0]), rush_ptr(plain[0]), g ? rush_ptr(plain[1]) : NULL, rush_ptr(to), n, inner, log, out->dtype}, 0, g != NULL, false};
+        rush_parallel_for(outer, RUSH_MAX(1, 16384 / n), run_halves, &w);
+        if (w.failed) rush_fail(RUSH_MEMORY_ERROR, "no memory for rows as floats");
+        else if (to != out) rush_copy_into(out, to);
+        return;
+    }
     rush_dtype compute = out->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32;
     rush_tensor *from = rush_cast_copy(x, compute), *grad = g ? rush_cast_copy(g, compute) : NULL;
     bool direct = out->dtype == compute && rush_contiguous(out);

@@ -106,11 +106,28 @@ static int floats_only(const rush_tensor *x, const char *kernel)
     return 0;
 }
 
-/* A place for a kernel's contiguous result of type d that belongs in `to`: itself if it can be written. */
-static rush_tensor *landing(rush_tensor *to, rush_dtype d)
+static bool channels_last(const rush_tensor *t) { return t->ndim == 4 && t->flags & RUSH_T_CHANNELS_LAST && !rush_contiguous(t); }
+
+/* Is t so many planes of images whose channels lie last, for a kernel of floats d on them? What is made of it then has the same layout. */
+static bool goes_last(const rush_tensor *t, int64_t planes, rush_dtype d)
 {
-    if (!to || (to->dtype == d && rush_contiguous(to))) return to;
-    return rush_tensor_new(d, to->device, to->ndim, to->size);
+    return channels_last(t) && t->size[0] * t->size[1] == planes && (d == RUSH_F32 || d == RUSH_F64) && !rush_tables_of[t->device.type];
+}
+
+/* What a kernel of type d reads: contiguous, or with channels last. */
+static rush_tensor *source(rush_tensor *x, rush_dtype d, bool last)
+{
+    if (!last) return rush_cast_copy(x, d);
+    if (x->dtype == d && channels_last(x) && !(x->flags & RUSH_T_NEG)) return x;
+    rush_tensor *copy = rush_tensor_new_like(x, d, x->device, RUSH_CHANNELS_LAST);
+    return copy && !rush_copy_into(copy, x) ? copy : NULL;
+}
+
+/* A place for a kernel's result of type d that belongs in `to`: itself if it can be written. */
+static rush_tensor *landing(rush_tensor *to, rush_dtype d, bool last)
+{
+    if (!to || (to->dtype == d && (last ? to->flags & RUSH_T_CHANNELS_LAST : rush_contiguous(to)))) return to;
+    return last ? rush_tensor_new_like(to, d, to->device, RUSH_CHANNELS_LAST) : rush_tensor_new(d, to->device, to->ndim, to->size);
 }
 
 static int land(rush_tensor *to, rush_tensor *from)
@@ -118,27 +135,19 @@ static int land(rush_tensor *to, rush_tensor *from)
     return to == from || !to ? 0 : rush_copy_into(to, from);
 }
 
-static bool channels_last(const rush_tensor *t, rush_dtype d)
-{
-    return t->ndim == 4 && t->dtype == d && t->flags & RUSH_T_CHANNELS_LAST && !rush_contiguous(t) && !(t->flags & RUSH_T_NEG);
-}
-
 static int run_max(const rush_pool *p, rush_tensor *x, rush_tensor *y, rush_tensor *index)
 {
     rush_dtype d = kernel_dtype(x->dtype);
     const rush_tables *tables = rush_tables_of[x->device.type];
+    const bool last = goes_last(x, p->planes, d) && !p->each;
     if (!y->numel) return 0;
-    if (!tables && (d == RUSH_F32 || d == RUSH_F64) && !p->begin[0] && channels_last(x, d) && channels_last(y, d) && (!index || channels_last(index, RUSH_I64))) {
-        int64_t *to = index ? rush_ptr(index) : NULL;
-        if (d == RUSH_F32) rush_k_pool->max_last_f32(p, x->size[1], rush_ptr(x), rush_ptr(y), to);
-        else rush_k_pool->max_last_f64(p, x->size[1], rush_ptr(x), rush_ptr(y), to);
-        return 0;
-    }
-    x = rush_cast_copy(x, d);
-    rush_tensor *v = landing(y, d), *at = landing(index, RUSH_I64);
+    x = source(x, d, last);
+    rush_tensor *v = landing(y, d, last), *at = landing(index, RUSH_I64, last);
     if (rush_failed()) return -1;
     int64_t *i = at ? rush_ptr(at) : NULL;
     if (RUSH_UNLIKELY(tables != NULL)) tables->pool(RUSH_POOL_MAX, p, x, v, at);
+    else if (last && d == RUSH_F32) rush_k_pool->max_last_f32(p, x->size[1], rush_ptr(x), rush_ptr(v), i);
+    else if (last) rush_k_pool->max_last_f64(p, x->size[1], rush_ptr(x), rush_ptr(v), i);
     else if (d == RUSH_F32) rush_k_pool->max_f32(p, rush_ptr(x), rush_ptr(v), i);
     else if (d == RUSH_F64) rush_k_pool->max_f64(p, rush_ptr(x), rush_ptr(v), i);
     else rush_k_pool->max_i64(p, rush_ptr(x), rush_ptr(v), i);
@@ -148,12 +157,15 @@ static int run_max(const rush_pool *p, rush_tensor *x, rush_tensor *y, rush_tens
 static int run_mean(const rush_pool *p, rush_tensor *x, rush_tensor *y)
 {
     rush_dtype d = kernel_dtype(x->dtype);
+    const bool last = goes_last(x, p->planes, d);
     if (!y->numel) return 0;
-    x = rush_cast_copy(x, d);
-    rush_tensor *v = landing(y, d);
+    x = source(x, d, last);
+    rush_tensor *v = landing(y, d, last);
     if (rush_failed()) return -1;
     const rush_tables *tables = rush_tables_of[x->device.type];
     if (RUSH_UNLIKELY(tables != NULL)) tables->pool(RUSH_POOL_MEAN, p, x, v, NULL);
+    else if (last && d == RUSH_F32) rush_k_pool->mean_last_f32(p, x->size[1], rush_ptr(x), rush_ptr(v));
+    else if (last) rush_k_pool->mean_last_f64(p, x->size[1], rush_ptr(x), rush_ptr(v));
     else if (d == RUSH_F32) rush_k_pool->mean_f32(p, rush_ptr(x), rush_ptr(v));
     else if (d == RUSH_F64) rush_k_pool->mean_f64(p, rush_ptr(x), rush_ptr(v));
     else rush_k_pool->mean_i64(p, rush_ptr(x), rush_ptr(v));
@@ -163,12 +175,15 @@ static int run_mean(const rush_pool *p, rush_tensor *x, rush_tensor *y)
 static int run_mean_back(const rush_pool *p, rush_tensor *g, rush_tensor *gx)
 {
     rush_dtype d = kernel_dtype(g->dtype);
+    const bool last = goes_last(gx, p->planes, d);
     if (!gx->numel) return 0;
-    g = rush_cast_copy(g, d);
-    rush_tensor *v = landing(gx, d);
+    g = source(g, d, last);
+    rush_tensor *v = landing(gx, d, last);
     if (rush_failed()) return -1;
     const rush_tables *tables = rush_tables_of[g->device.type];
     if (RUSH_UNLIKELY(tables != NULL)) tables->pool(RUSH_POOL_MEAN_BACK, p, g, v, NULL);
+    else if (last && d == RUSH_F32) rush_k_pool->mean_back_last_f32(p, g->size[1], rush_ptr(g), rush_ptr(v));
+    else if (last) rush_k_pool->mean_back_last_f64(p, g->size[1], rush_ptr(g), rush_ptr(v));
     else if (d == RUSH_F32) rush_k_pool->mean_back_f32(p, rush_ptr(g), rush_ptr(v));
     else rush_k_pool->mean_back_f64(p, rush_ptr(g), rush_ptr(v));
     return rush_failed() ? -1 : land(gx, v);
@@ -185,9 +200,10 @@ static int run_scatter(rush_tensor *g, rush_tensor *index, rush_tensor *gx, int 
         space *= gx->size[gx->ndim - i];
     }
     if (rush_dtypes[d].category == 1) d = RUSH_F64;
-    g = rush_cast_copy(g, d);
-    index = rush_contiguous_copy(index);
-    rush_tensor *v = landing(gx, d);
+    const bool last = nd == 2 && goes_last(gx, gx->numel / RUSH_MAX(space, 1), d);
+    g = source(g, d, last);
+    index = source(index, RUSH_I64, last);
+    rush_tensor *v = landing(gx, d, last);
     if (rush_failed()) return -1;
     rush_zero_into(v);
     int64_t planes = space ? gx->numel / space : 0;
@@ -197,7 +213,10 @@ static int run_scatter(rush_tensor *g, rush_tensor *index, rush_tensor *gx, int 
     for (int64_t i = 0; i < index->numel; ++i)
         RUSH_CHECK(at[i] >= 0 && at[i] < space, RUSH_RUNTIME_ERROR, "Found an invalid max index: %lld (output volumes are of size %lld)",
                    (long long)at[i], (long long)space);
-    if (d == RUSH_F32) rush_k_pool->scatter_f32(planes, result, space, rush_ptr(g), at, rush_ptr(v), add);
+    const int64_t channels = last ? gx->size[1] : 1;
+    if (last && d == RUSH_F32) rush_k_pool->scatter_last_f32(planes / channels, channels, result, space, rush_ptr(g), at, rush_ptr(v), add);
+    else if (last) rush_k_pool->scatter_last_f64(planes / channels, channels, result, space, rush_ptr(g), at, rush_ptr(v), add);
+    else if (d == RUSH_F32) rush_k_pool->scatter_f32(planes, result, space, rush_ptr(g), at, rush_ptr(v), add);
     else rush_k_pool->scatter_f64(planes, result, space, rush_ptr(g), at, rush_ptr(v), add);
     return land(gx, v);
 }
