@@ -14,7 +14,7 @@ static const char *const operations[] = {
     "_histogramdd_from_bin_cts", "_histogramdd_from_bin_tensors", "_histogram_range", "_grid_of_range", "_grid_integers", "_grid_numbers", "_grid_product", "_grid_convolution",
     "_grid_finish", "histc", "bincount",
     /* coordinates of sparse tensors, sorted and joined, which says how many are left */
-    "_coo_keys", "_coo_group", "_coo_find", "_coo_common", "_coo_merge", "_coo_within", "_compressed_within", "_compressed_validate", "_row_starts", "_row_entries",
+    "_coo_keys", "_coo_group", "_coo_find", "_coo_common", "_coo_merge", "_coo_within", "_compressed_within", "_compressed_validate", "_row_starts", "_row_entries", "_rows_merge",
     "_compressed_coordinates", "_compressed_starts", "_rows_dense", "_rows_sparse",
     /* a few numbers, made once */
     "hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window", "audio_mel_filters", "audio_create_dct",

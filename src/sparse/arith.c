@@ -155,6 +155,26 @@ static rush_tensor *add_nothing(rush_tensor *a, rush_tensor *b, rush_value alpha
     return values ? rush_coo_new(sum->ndim, sum->size, INDICES(sum), values->dtype == d ? values : rush_cast_copy(values, d), sum->parts->coalesced) : NULL;
 }
 
+/* The values of a and of b, alpha times, where they are to be added. */
+static int terms_of(rush_tensor *a, rush_tensor *b, rush_value alpha, rush_tensor **va, rush_tensor **vb)
+{
+    rush_dtype d = rush_result_type(2, (const rush_value[]){rush_v_tensor(a), rush_v_tensor(b)});
+    *va = rush_cast_copy(VALUES(a), d), *vb = scaled(rush_cast_copy(VALUES(b), d), alpha);
+    if (*vb && (*vb)->dtype != d) *vb = rush_cast_copy(*vb, d);
+    return *va && *vb ? 0 : -1;
+}
+
+/* n values: va at places to_a, and vb added at places to_b. */
+static rush_tensor *sum_of_terms(int64_t n, rush_tensor *va, rush_value to_a, rush_tensor *vb, rush_value to_b)
+{
+    int64_t size[RUSH_MAXDIM + 1];
+    memcpy(size, va->size, sizeof *size * va->ndim);
+    size[0] = n;
+    rush_tensor *values = T("new_zeros", V(va), rush_v_ints(size, va->ndim));
+    values = values ? T_INPLACE("index_copy", V(values), V((int64_t)0), to_a, V(va)) : NULL;
+    return values ? T_INPLACE("index_add", V(values), V((int64_t)0), to_b, V(vb)) : NULL;
+}
+
 static rush_tensor *add_coo(rush_tensor *a, rush_tensor *b, rush_value alpha)
 {
     RUSH_CHECK_NULL(rush_same_sizes(a, b), RUSH_RUNTIME_ERROR, "add: expected sizes of 'self' and 'other' to match, but %s != %s", rush_shape_of(a),
@@ -164,12 +184,9 @@ static rush_tensor *add_coo(rush_tensor *a, rush_tensor *b, rush_value alpha)
     RUSH_CHECK_NULL(a->parts->sparse_dim == b->parts->sparse_dim, RUSH_RUNTIME_ERROR,
                     "add: expected 'self' and 'other' to have same density, but 'self' has %d sparse dimensions while 'other' has %d sparse dimensions",
                     a->parts->sparse_dim, b->parts->sparse_dim);
-    rush_dtype d = rush_result_type(2, (const rush_value[]){rush_v_tensor(a), rush_v_tensor(b)});
     bool coalesced = a->parts->coalesced && b->parts->coalesced, plain = rush_contiguous(VALUES(a)) && rush_contiguous(VALUES(b));
-    rush_tensor *va = rush_cast_copy(VALUES(a), d), *vb = scaled(rush_cast_copy(VALUES(b), d), alpha);
-    if (vb && vb->dtype != d) vb = rush_cast_copy(vb, d);
-    rush_tensor *ia[] = {INDICES(a), INDICES(b)};
-    if (!va || !vb) return NULL;
+    rush_tensor *va, *vb, *ia[] = {INDICES(a), INDICES(b)};
+    if (terms_of(a, b, alpha, &va, &vb)) return NULL;
     if (!plain && !coalesced) { /* as PyTorch does with gradients that are views: one list behind the other */
         rush_tensor *v[] = {va, vb};
         return rush_coo_new(a->ndim, a->size, T("cat", rush_v_tensors(ia, 2), V((int64_t)1)), T("cat", rush_v_tensors(v, 2), V((int64_t)0)), false);
@@ -177,17 +194,22 @@ static rush_tensor *add_coo(rush_tensor *a, rush_tensor *b, rush_value alpha)
     rush_value to[RUSH_MAXOUT]; /* which entry of the sum each entry goes to */
     rush_tensor *ka = rush_coo_keys_of(a), *kb = rush_coo_keys_of(b);
     if (!ka || !kb || TN(to, "_coo_merge", V(ka), V(kb))) return NULL;
-    int64_t n = to[2].i, size[RUSH_MAXDIM + 1];
-    rush_tensor *indices = T("new_empty", V(INDICES(a)), INTS(a->parts->sparse_dim, n));
-    memcpy(size, va->size, sizeof *size * va->ndim);
-    size[0] = n;
-    rush_tensor *values = T("new_zeros", V(va), rush_v_ints(size, va->ndim));
+    rush_tensor *indices = T("new_empty", V(INDICES(a)), INTS(a->parts->sparse_dim, to[2].i)), *values = sum_of_terms(to[2].i, va, to[0], vb, to[1]);
     if (!indices || !values) return NULL;
     indices = T_INPLACE("index_copy", V(indices), V((int64_t)1), to[0], V(ia[0]));
     indices = indices ? T_INPLACE("index_copy", V(indices), V((int64_t)1), to[1], V(ia[1])) : NULL;
-    values = T_INPLACE("index_copy", V(values), V((int64_t)0), to[0], V(va));
-    values = values ? T_INPLACE("index_add", V(values), V((int64_t)0), to[1], V(vb)) : NULL;
     return rush_coo_new(a->ndim, a->size, indices, values, coalesced);
+}
+
+/* Two of CSR or CSC, without a way through coordinates. */
+static rush_tensor *add_rows(rush_tensor *a, rush_tensor *b, rush_value alpha)
+{
+    rush_tensor *starts[2], *columns[2], *va, *vb;
+    rush_value sum[RUSH_MAXOUT];
+    if (rush_csr_parts(a, &starts[0], &columns[0]) || rush_csr_parts(b, &starts[1], &columns[1]) || terms_of(a, b, alpha, &va, &vb)) return NULL;
+    if (TN(sum, "_rows_merge", V(starts[0]), V(columns[0]), V(starts[1]), V(columns[1]))) return NULL;
+    rush_tensor *values = sum_of_terms(sum[1].t->numel, va, sum[2], vb, sum[3]);
+    return values ? rush_index_type_of(rush_sparse_new((rush_layout)a->layout, a->ndim, a->size, sum[0].t, sum[1].t, values, 2, a->parts->dense_dim, true), a) : NULL;
 }
 
 static int add_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -206,6 +228,7 @@ static int add_run(const rush_op *op, const rush_value *in, rush_value *out)
                rush_layout_word(b->layout));
     out[0] = RUSH_NONE;
     if (IS_COO(a)) return rush_result(out, add_coo(a, b, in[2]));
+    if (!rush_blocked(a->layout) && !a->parts->batch_dim && rush_same_sizes(a, b) && a->parts->dense_dim == b->parts->dense_dim) return rush_result(out, add_rows(a, b, in[2]));
     rush_tensor *ca = rush_coo_coalesced(rush_as_coo(a)), *cb = rush_coo_coalesced(rush_as_coo(b)), *sum = ca && cb ? add_coo(ca, cb, in[2]) : NULL;
     return rush_result(out, rush_in_layout(sum, (rush_layout)a->layout, a));
 }

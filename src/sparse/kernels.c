@@ -139,19 +139,25 @@ KERNEL(common, "_coo_common(Tensor keys, Tensor sorted) -> (Tensor, Tensor)", "T
 
 static int merge_shape(const rush_op *op, const rush_value *in, rush_value *out) { return two_lists(in); }
 
-/* Both lists are walked as if they were sorted, and meet where they are equal. */
+/* Both lists are walked as if they were sorted, and meet where they are equal; the n-th place is the first. What comes behind the last. */
+static int64_t merge(const int64_t *x, int64_t nx, const int64_t *y, int64_t ny, int64_t n, int64_t *to_x, int64_t *to_y)
+{
+    int64_t i = 0, j = 0;
+    while (i < nx && j < ny) { /* without a jump that nobody could foretell */
+        const int64_t a = x[i], b = y[j];
+        to_x[i] = to_y[j] = n++;
+        i += a <= b;
+        j += b <= a;
+    }
+    while (i < nx) to_x[i++] = n++;
+    while (j < ny) to_y[j++] = n++;
+    return n;
+}
+
 static void merge_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    const int64_t *x = numbers(in[0].t), *y = numbers(in[1].t);
     rush_tensor *a = list_out(out, 0, in[0].t, in[0].t->numel), *b = list_out(out, 1, in[0].t, in[1].t->numel);
-    if (!a || !b) return;
-    int64_t i = 0, j = 0, n = 0, *to_a = rush_ptr(a), *to_b = rush_ptr(b);
-    for (; i < a->numel || j < b->numel; ++n) {
-        bool take_a = j == b->numel || (i < a->numel && x[i] <= y[j]), take_b = i == a->numel || (j < b->numel && y[j] <= x[i]);
-        if (take_a) to_a[i++] = n;
-        if (take_b) to_b[j++] = n;
-    }
-    out[2] = rush_v_int(n);
+    if (a && b) out[2] = rush_v_int(merge(numbers(in[0].t), a->numel, numbers(in[1].t), b->numel, 0, rush_ptr(a), rush_ptr(b)));
 }
 KERNEL(merge, "_coo_merge(Tensor a, Tensor b) -> (Tensor, Tensor, int)", "Which entry of a sum each entry of two tensors goes to, and how many there are.", RUSH_DATA_SIZED);
 
@@ -193,11 +199,9 @@ static int compressed_shape(const rush_op *op, const rush_value *in, rush_value 
     return 0;
 }
 
-static int good_starts(const rush_tensor *starts, int64_t nnz)
+static int good_starts(const int64_t *start, int64_t batches, int64_t majors, int64_t nnz)
 {
-    int64_t majors = starts->size[1] - 1;
-    const int64_t *start = numbers(starts);
-    for (int64_t b = 0; b < starts->size[0]; ++b, start += majors + 1) {
+    for (int64_t b = 0; b < batches; ++b, start += majors + 1) {
         bool good = start[0] == 0 && start[majors] == nnz;
         for (int64_t m = 0; m < majors; ++m) good &= start[m] <= start[m + 1];
         RUSH_CHECK(good, RUSH_RUNTIME_ERROR, "the compressed indices do not count from 0 to nnz = %lld", (long long)nnz);
@@ -216,7 +220,7 @@ static int good_minors(const rush_tensor *minors, int64_t limit)
 static int trusted_shape(const rush_op *op, const rush_value *in, rush_value *out) { return compressed_shape(op, in, out); }
 static void trusted_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    if (!good_starts(in[0].t, in[1].t->size[1])) good_minors(in[1].t, in[2].i);
+    if (!good_starts(numbers(in[0].t), in[0].t->size[0], in[0].t->size[1] - 1, in[1].t->size[1])) good_minors(in[1].t, in[2].i);
 }
 KERNEL(trusted, "_compressed_within(Tensor starts, Tensor minors, int limit) -> ()", "An error if these are no indices of a compressed tensor.", 0);
 
@@ -323,7 +327,7 @@ static void coordinates_cpu(const rush_op *op, const rush_value *in, rush_value 
     int batch = (int)in[2].n;
     int64_t majors = in[0].t->size[1] - 1, nnz = in[1].t->size[1], n = out[0].t->size[1], at = 0, *to = rush_ptr(out[0].t);
     const int64_t *start = numbers(in[0].t), *minor = numbers(in[1].t), *size = in[2].ints, *block = in[3].ints, area = block[0] * block[1];
-    if (good_starts(in[0].t, nnz)) return;
+    if (good_starts(start, in[0].t->size[0], majors, nnz)) return;
     if (!batch && area == 1) { /* a matrix without blocks */
         for (int64_t m = 0; m < majors; ++m)
             for (int64_t k = start[m]; k < start[m + 1]; ++k) to[in[4].i ? k : n + k] = m;
@@ -369,6 +373,36 @@ static void batch_starts_cpu(const rush_op *op, const rush_value *in, rush_value
     }
 }
 KERNEL(batch_starts, "_compressed_starts(Tensor major, int batches, int majors) -> Tensor", "Where each major line of each batch begins, of their sorted numbers.", 0);
+
+static int rows_merge_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    for (int i = 0; i < 4; ++i)
+        if (need(in[i], 1, i % 2 ? "columns" : "starts")) return -1;
+    RUSH_CHECK(in[0].t->numel > 0 && in[0].t->numel == in[2].t->numel, RUSH_RUNTIME_ERROR, "%lld and %lld starts of rows", (long long)in[0].t->numel, (long long)in[2].t->numel);
+    return 0;
+}
+
+static void rows_merge_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const int64_t *x = numbers(in[1].t), *y = numbers(in[3].t), *x_start = numbers(in[0].t), *y_start = numbers(in[2].t);
+    int64_t rows = in[0].t->numel - 1, nx = in[1].t->numel, ny = in[3].t->numel, n = 0;
+    if (good_starts(x_start, 1, rows, nx) || good_starts(y_start, 1, rows, ny)) return;
+    rush_tensor *starts = list_out(out, 0, in[0].t, rows + 1), *a = list_out(out, 2, in[0].t, nx), *b = list_out(out, 3, in[0].t, ny);
+    if (!starts || !a || !b) return;
+    int64_t *start = rush_ptr(starts), *to_x = rush_ptr(a), *to_y = rush_ptr(b);
+    start[0] = 0;
+    for (int64_t r = 0; r < rows; ++r) {
+        const int64_t i = x_start[r], j = y_start[r];
+        start[r + 1] = n = merge(x + i, x_start[r + 1] - i, y + j, y_start[r + 1] - j, n, to_x + i, to_y + j);
+    }
+    rush_tensor *columns = list_out(out, 1, in[0].t, n);
+    if (!columns) return;
+    int64_t *column = rush_ptr(columns);
+    for (int64_t i = 0; i < nx; ++i) column[to_x[i]] = x[i];
+    for (int64_t j = 0; j < ny; ++j) column[to_y[j]] = y[j];
+}
+KERNEL(rows_merge, "_rows_merge(Tensor starts, Tensor columns, Tensor other_starts, Tensor other_columns) -> (Tensor, Tensor, Tensor, Tensor)",
+       "The starts and columns of a sum of two matrices in rows, and which of its entries each entry of theirs goes to.", RUSH_DATA_SIZED);
 
 /* ---- products ---- */
 
@@ -501,4 +535,4 @@ KERNEL(rows_sparse, "_rows_sparse(Tensor starts, Tensor columns, Tensor values, 
        "The indices and values of a product of two matrices in rows of entries.", RUSH_DATA_SIZED);
 
 RUSH_FAMILY(sparse_kernels, &op_keys, &op_group, &op_find, &op_common, &op_merge, &op_within, &op_trusted, &op_validate, &op_starts, &op_entries, &op_coordinates,
-            &op_batch_starts, &op_rows_dense, &op_rows_sparse)
+            &op_batch_starts, &op_rows_merge, &op_rows_dense, &op_rows_sparse)

@@ -463,3 +463,18 @@ def test_a_sum_over_all_dimensions_has_a_dense_gradient():
         leaf = coo().requires_grad_()
         leaf.sum((0, 1), keep).sum().backward()
         assert leaf.grad.layout == torch.strided and leaf.grad.eq(1).all()
+
+
+def test_matrices_in_rows_are_added_row_by_row():
+    torch.manual_seed(0)
+    a, b = (torch.randint(-9, 9, (30, 20)) * (torch.rand(30, 20) < p) for p in (0.2, 0.4))
+    for x, y in ((a, b), (a, a * 0), (a * 0, b), (a * 0, b * 0)):
+        for layout in ("to_sparse_csr", "to_sparse_csc"):
+            p, q = getattr(x.double(), layout)(), getattr(y.float(), layout)()
+            s = torch.add(p, q, alpha=3)
+            assert s.layout == p.layout and s.dtype == F64 and torch.equal(s.to_dense(), (x + 3 * y).double())
+            assert s.values().numel() == ((x != 0) | (y != 0)).sum(), "the entries of both"
+            torch._validate_sparse_compressed_tensor_args(*(s.crow_indices(), s.col_indices()) if s.layout == torch.sparse_csr else (s.ccol_indices(), s.row_indices()),
+                                                          s.values(), s.size(), s.layout)
+    narrow = torch.sparse_csr_tensor(*(torch.tensor(i, dtype=torch.int32) for i in ([0, 1, 2], [0, 1])), torch.ones(2))
+    assert (narrow + narrow).col_indices().dtype == torch.int32 and (narrow + narrow).values().tolist() == [2, 2]
