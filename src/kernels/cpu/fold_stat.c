@@ -1,4 +1,5 @@
 /* fold_stat.c - variance, logarithm of the sum of exponentials, vector norms. */
+#include "base/small_float.h"
 #include "kernels/cpu/fold.h"
 #include "kernels/cpu/libmvec.h"
 #include "kernels/cpu/quick_exp.h"
@@ -13,7 +14,7 @@
 #define EXP exp_f64
 #include "kernels/cpu/fold_stat.inc"
 
-/* ---- norms: squares of floats are summed in double, so that they don't overflow ---- */
+/* ---- norms: squares of floats are summed in double, so that they don't overflow; those of half types as PyTorch does ---- */
 
 #define SAME(x) (x)
 #define ADD(a, b) ((a) + (b))
@@ -52,6 +53,32 @@
 #define R float
 #define ZERO 0
 #define MAP(x) ((double)(x) * (x))
+#define JOIN ADD
+#define KEEP ADD
+#define RESULT(a) ((float)sqrt(a))
+#include "kernels/cpu/fold_map.inc"
+
+#define SQUARE(x) ((x) * (x))
+
+#define F norm2_half
+#define T float
+#define S float
+#define A double
+#define R float
+#define ZERO 0
+#define MAP SQUARE
+#define JOIN ADD
+#define KEEP ADD
+#define RESULT(a) ((float)sqrt(a))
+#include "kernels/cpu/fold_map.inc"
+
+#define F norm2_bf16
+#define T uint16_t
+#define S float
+#define A double
+#define R float
+#define ZERO 0
+#define MAP(x) SQUARE(rush_bf16_to_f32(x))
 #define JOIN ADD
 #define KEEP ADD
 #define RESULT(a) ((float)sqrt(a))
@@ -165,7 +192,8 @@
 #define RESULT(a) ((a))
 #include "kernels/cpu/fold_map.inc"
 
-#define FOLD(f, type, bytes) {type, {type, type}, bytes, start_##f, row_##f, cols_##f, merge_##f, finish_##f, #f}
+#define FOLD_NAMED(name, f, from, to, bytes) {from, {to, to}, bytes, start_##f, row_##f, cols_##f, merge_##f, finish_##f, name}
+#define FOLD(f, type, bytes) FOLD_NAMED(#f, f, type, type, bytes)
 
 RUSH_KERNELS(fold_stat) = {
     .var_f32 = FOLD(var_f32, RUSH_F32, 24),
@@ -175,6 +203,8 @@ RUSH_KERNELS(fold_stat) = {
     .norm0_f32 = FOLD(norm0_f32, RUSH_F32, sizeof(double)),
     .norm1_f32 = FOLD(norm1_f32, RUSH_F32, sizeof(double)),
     .norm2_f32 = FOLD(norm2_f32, RUSH_F32, sizeof(double)),
+    .norm2_f16 = FOLD_NAMED("norm2_f32", norm2_half, RUSH_F32, RUSH_F32, sizeof(double)), /* a device has one for all floats */
+    .norm2_bf16 = FOLD_NAMED("norm2_f32", norm2_bf16, RUSH_BF16, RUSH_F32, sizeof(double)),
     .norm_f32 = FOLD(norm_f32, RUSH_F32, sizeof(double)),
     .norm_inf_f32 = FOLD(norm_inf_f32, RUSH_F32, sizeof(float)),
     .norm_ninf_f32 = FOLD(norm_ninf_f32, RUSH_F32, sizeof(float)),

@@ -391,12 +391,25 @@ static rush_op op_allclose = {
     .schema = "allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> bool", .method = RUSH_METHOD,
     .doc = "Are all elements close?", .run = allclose_run, .flags = RUSH_NO_GRAD,
 };
+/* Large tensors are compared in pieces, small ones first, until one differs. */
 static int equal_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    bool same = rush_same_sizes(in[0].t, in[1].t);
-    rush_tensor *alike = same ? eq(in[0], in[1]) : NULL;
-    if (!same) out[0] = rush_v_bool(false);
-    return !same ? 0 : alike ? TN(out, "_all_true", V(alike)) : -1;
+    rush_tensor *a = in[0].t, *b = in[1].t;
+    int64_t all = a->numel, n = all, most = 65536;
+    out[0] = rush_v_bool(false);
+    if (!rush_same_sizes(a, b)) return 0;
+    if (a->device.type == RUSH_CPU && all > most && !a->layout && !b->layout && rush_contiguous(a) && rush_contiguous(b)) {
+        if (!(a = T("view", V(a), INTS(-1))) || !(b = T("view", V(b), INTS(-1)))) return -1;
+        n = 1024;
+    }
+    for (int64_t at = 0; at == 0 || at < all; at += n, n = RUSH_MIN(RUSH_MIN(4 * n, most), all - at)) {
+        size_t mark = rush_scope_open();
+        rush_tensor *alike = n == all ? eq(a, b) : eq(T("narrow", V(a), V((int64_t)0), V(at), V(n)), T("narrow", V(b), V((int64_t)0), V(at), V(n)));
+        int failed = alike ? TN(out, "_all_true", V(alike)) : -1;
+        rush_scope_close(mark);
+        if (failed || !out[0].i) return failed;
+    }
+    return 0;
 }
 static rush_op op_equal = {
     .schema = "equal(Tensor self, Tensor other) -> bool", .method = RUSH_METHOD, .doc = "Same size and same elements?", .run = equal_run, .flags = RUSH_NO_GRAD,

@@ -355,12 +355,24 @@ static int trapezoid_run(const rush_op *op, const rush_value *in, rush_value *ou
     return rush_result(out, op->row == &running ? cumsum(areas, dim) : sum_dim(areas, dim, false));
 }
 
+/* Equally far apart: all of them less half of the first and the last. */
+static int trapezoid_even_run(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *y = in[0].t;
+    int d = rush_dim_wrap(in[2].i, y->ndim);
+    if (d < 0 || !y->ndim || y->dtype == RUSH_BOOL) return trapezoid_run(op, in, out);
+    if (!y->size[d]) return rush_result(out, to_dtype(sum_dim(y, d, false), y->dtype));
+    RUSH_CHECK(in[1].kind != RUSH_V_BOOL, RUSH_RUNTIME_ERROR, "trapezoid: Currently, we only support dx as a real number.");
+    rush_tensor *first = T("select.int", V(y), V((int64_t)d), V((int64_t)0)), *last = T("select.int", V(y), V((int64_t)d), V((int64_t)-1));
+    return rush_result(out, T("mul.Scalar", V(sub(sum_dim(y, d, false), mul(add(first, last), 0.5))), in[1]));
+}
+
 static rush_op op_trapezoid_x = {.schema = "trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", .doc = "Integral of samples at positions x.", .run = trapezoid_run};
-static rush_op op_trapezoid_dx = {.schema = "trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", .doc = "Integral of samples dx apart.", .run = trapezoid_run};
+static rush_op op_trapezoid_dx = {.schema = "trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", .doc = "Integral of samples dx apart.", .run = trapezoid_even_run};
 static rush_op op_cumulative_x = {.row = &running, .schema = "cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", .doc = "Running integral of samples at positions x.", .run = trapezoid_run};
 static rush_op op_cumulative_dx = {.row = &running, .schema = "cumulative_trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", .doc = "Running integral of samples dx apart.", .run = trapezoid_run};
 static rush_op op_trapz_x = {.schema = "trapz.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", .doc = "trapezoid.", .run = trapezoid_run};
-static rush_op op_trapz_dx = {.schema = "trapz.dx(Tensor y, *, float dx=1, int dim=-1) -> Tensor", .doc = "trapezoid.", .run = trapezoid_run};
+static rush_op op_trapz_dx = {.schema = "trapz.dx(Tensor y, *, float dx=1, int dim=-1) -> Tensor", .doc = "trapezoid.", .run = trapezoid_even_run};
 
 RUSH_FAMILY(scan, &op_cumsum, &op_cumprod, &op_cummax, &op_cummin, &op_logcumsumexp, &op_diff, &op_trapezoid_x, &op_trapezoid_dx, &op_cumulative_x,
             &op_cumulative_dx, &op_trapz_x, &op_trapz_dx)

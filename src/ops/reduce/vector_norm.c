@@ -7,11 +7,13 @@
 
 /* ---- linalg_vector_norm: in = self, ord, dim, keepdim, dtype ---- */
 
-static const rush_fold *norm_fold(bool wide, double p)
+static const rush_fold *norm_fold(rush_dtype read, bool wide, double p)
 {
     const struct rush_fold_stat_kernels *k = rush_k_fold_stat;
     if (p == 0) return wide ? &k->norm0_f64 : &k->norm0_f32;
     if (p == 1) return wide ? &k->norm1_f64 : &k->norm1_f32;
+    if (p == 2 && !wide && read == RUSH_F16) return &k->norm2_f16;
+    if (p == 2 && !wide && read == RUSH_BF16) return &k->norm2_bf16;
     if (p == 2) return wide ? &k->norm2_f64 : &k->norm2_f32;
     if (p == __builtin_inf()) return wide ? &k->norm_inf_f64 : &k->norm_inf_f32;
     if (p == -__builtin_inf()) return wide ? &k->norm_ninf_f64 : &k->norm_ninf_f32;
@@ -59,7 +61,7 @@ static void norm_cpu(const rush_op *op, const rush_value *in, rush_value *out)
         bool wide = out[0].t->dtype == RUSH_F64 && x.t->dtype != RUSH_C128;
         x = rush_v_tensor(abs_(wide ? to_dtype(x.t, RUSH_C128) : x.t));
     }
-    if (T_(x)) rush_fold_op(norm_fold(out[0].t->dtype == RUSH_F64, arg.p), &x, in[2], true, out, 1, &arg);
+    if (T_(x)) rush_fold_op(norm_fold(x.t->dtype, out[0].t->dtype == RUSH_F64, arg.p), &x, in[2], true, out, 1, &arg);
 }
 
 #define power(a, p) T("pow.Tensor_Scalar", V(a), V(p))
