@@ -207,6 +207,7 @@ static rush_tensor *add_rows(rush_tensor *a, rush_tensor *b, rush_value alpha)
     rush_tensor *starts[2], *columns[2], *va, *vb;
     rush_value sum[RUSH_MAXOUT];
     if (rush_csr_parts(a, &starts[0], &columns[0]) || rush_csr_parts(b, &starts[1], &columns[1]) || terms_of(a, b, alpha, &va, &vb)) return NULL;
+    if (a->parts->compressed == b->parts->compressed && a->parts->plain == b->parts->plain) return rush_sparse_with(a, add(va, vb)); /* the same entries */
     if (TN(sum, "_rows_merge", V(starts[0]), V(columns[0]), V(starts[1]), V(columns[1]))) return NULL;
     rush_tensor *values = sum_of_terms(sum[1].t->numel, va, sum[2], vb, sum[3]);
     return values ? rush_index_type_of(rush_sparse_new((rush_layout)a->layout, a->ndim, a->size, sum[0].t, sum[1].t, values, 2, a->parts->dense_dim, true), a) : NULL;
