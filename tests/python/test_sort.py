@@ -33,3 +33,15 @@ def test_equal_elements_come_in_order(dtype, span, descending, sums):
             x[::97] = float("nan")
         places = x.reshape(1, -1).sort(descending=descending)[1][0]
         assert int((places * (at % 1009 + 1)).sum() % 1000000007) == expected, n
+
+
+def test_bytes_are_counted():
+    torch.manual_seed(0)
+    for dtype, low, high in ((torch.bool, 0, 2), (torch.uint8, 0, 256), (torch.int8, -128, 128)):
+        x = torch.randint(low, high, (3, 70, 5)).to(dtype)
+        for dim in (1, -3):
+            for t in (x, x.transpose(0, 1).contiguous().transpose(0, 1), x.repeat(20, 1, 1)):
+                for descending in (False, True):
+                    values, places = t.sort(stable=True, dim=dim, descending=descending)
+                    wanted = t.int().sort(stable=True, dim=dim, descending=descending)
+                    assert values.dtype == dtype and torch.equal(values.int(), wanted[0]) and torch.equal(places, wanted[1])

@@ -254,6 +254,20 @@ static bool top_of(pair *p, const char *x, rush_dtype d, int64_t step, int64_t n
     return packed;
 }
 
+/* A whole line of single bytes, stably: how many of each there are says where each goes. */
+static void count_line(lines *l, int64_t line, const char *x, int64_t step)
+{
+    const uint8_t flip = (l->descending ? 255 : 0) ^ (l->x->dtype == RUSH_I8 ? 0x80 : 0);
+    int64_t from[257] = {0}, first = line / l->inner * l->n * l->inner + line % l->inner;
+    for (int64_t i = 0; i < l->n; ++i) ++from[((uint8_t)x[i * step] ^ flip) + 1];
+    for (int k = 0; k < 256; ++k) from[k + 1] += from[k];
+    for (int64_t i = 0; i < l->n; ++i) {
+        const int64_t to = first + from[(uint8_t)x[i * step] ^ flip]++ * l->inner;
+        l->values[to] = x[i * step];
+        l->indices[to] = i;
+    }
+}
+
 static void one_line(lines *l, int64_t line, pair *p, pair *spare)
 {
     int bytes;
@@ -263,6 +277,7 @@ static void one_line(lines *l, int64_t line, pair *p, pair *spare)
         bool packed = top_of(p, x, (rush_dtype)l->x->dtype, step, n, l->k, l->descending);
         return put_sorted(l, line, x, p, packed ? (uint64_t *)p : NULL);
     }
+    if (l->what == SORT && !l->swaps && l->item == 1 && n > 48) return count_line(l, line, x, step);
     uint64_t least = 0, span = l->swaps && l->x->dtype == RUSH_I64 ? span_of(x, step, n, &least) : UINT64_MAX;
     bool shared, plain = l->swaps && !expects_equals(l->item, n, span); /* any sort will do, unless it finds equal elements */
     if (!l->swaps || plain) {
