@@ -124,10 +124,15 @@ class OpOverload(OperatorBase):
         return self._op(*args, **kwargs)
 
     def decompose(self, *args, **kwargs):
-        return NotImplemented
+        """What the operators that this one is made of give; NotImplemented where it is made of none."""
+        return self._op(*args, **kwargs) if self.has_kernel_for_dispatch_key("CompositeImplicitAutograd") else NotImplemented
 
     def has_kernel_for_dispatch_key(self, key):
-        return True
+        key = getattr(key, "name", key)
+        if hasattr(self._op, "kernels"):
+            return key in self._op.kernels
+        from rushlight import _decomp
+        return (key == "CompositeImplicitAutograd") == _decomp.is_composite(self)
 
     def __hash__(self):
         return hash(self._name)

@@ -7,7 +7,7 @@ import weakref
 
 import rushlight as torch
 from rushlight import _C
-from rushlight._library.custom_ops import FALLBACKS, OPDEFS, CustomOpDef, Fallback, PyOp, check_differentiable, custom_op
+from rushlight._library.custom_ops import FALLBACKS, OPDEFS, CustomOpDef, Fallback, PyOp, check_differentiable, check_tensors_have_places, custom_op
 from rushlight._library.fake_impl import get_ctx
 from rushlight._library.infer_schema import infer_schema
 from rushlight._library.schema import parse_name, parse_schema
@@ -24,7 +24,11 @@ def _device_type_to_key(device_type):
     """The dispatch key of a device type; of a dispatch key itself."""
     if device_type in _KEYS:
         return _KEYS[device_type]
-    return device_type if hasattr(torch._C.DispatchKey, device_type) else "PrivateUse1" if torch.device(device_type) else None
+    if hasattr(torch._C.DispatchKey, device_type):
+        return device_type
+    if torch.device(device_type).index is not None:
+        raise RuntimeError("Expected device_type string to not have a device index; got %s" % device_type)
+    return "PrivateUse1"
 
 
 # Keys of device types, and what stands behind "Autograd".
@@ -294,15 +298,15 @@ def impl(qualname, types=None, func=None, *, lib=None):
             library.impl(name, f, key)
             return f
         return wrap
-    kinds = (types,) if isinstance(types, str) else tuple(types)
+    keys = [_device_type_to_key(kind) for kind in ((types,) if isinstance(types, str) else types)]
     namespace, _, _ = parse_name(_name_of(qualname))
     if lib is None:
         lib = Library(namespace, "FRAGMENT")
         _keep_alive.append(lib)
 
     def register(f):
-        for kind in kinds:
-            lib.impl(_name_of(qualname), f, _device_type_to_key(kind))
+        for key in keys:
+            lib.impl(_name_of(qualname), f, key)
         return f
     return register if func is None else register(func)
 
@@ -358,6 +362,7 @@ def register_autograd(op, backward, /, *, setup_context=None, lib=None):
     namespace, base, overload = parse_name(name)
     there = torch.ops._python_op(namespace, base, overload, missing_ok=True)
     if there is not None:
+        check_tensors_have_places("register_autograd", there.schema)
         check_differentiable(name, there.schema)
     torch.ops._set_autograd(namespace, base, overload, backward, setup_context)
 
@@ -365,9 +370,11 @@ def register_autograd(op, backward, /, *, setup_context=None, lib=None):
 def register_vmap(op, func=None, /, *, lib=None):
     """Give an operator a rule for vmap."""
     namespace, base, overload = parse_name(_name_of(op, "register_vmap"))
+    there = torch.ops._python_op(namespace, base, overload)
+    check_tensors_have_places("register_vmap", there.schema)
 
     def register(f):
-        torch.ops._python_op(namespace, base, overload).vmap = f
+        there.vmap = f
         return f
     return register if func is None else register(func)
 

@@ -665,3 +665,47 @@ def test_operators_refuse_with_a_runtime_error():
         torch.ops.aten.sum(torch.ones(1), [1.5])
     with pytest.raises(TypeError):
         torch.neg("a")
+
+
+def test_operators_without_tensors_go_by_their_device():
+    @torch.library.custom_op("seen::fresh", mutates_args=())
+    def fresh(n: int, device: torch.device) -> torch.Tensor:
+        return torch.ones(n, device=device)
+
+    assert fresh(2, "cpu").tolist() == [1.0, 1.0]
+    fresh.register_kernel("cpu")(lambda n, device: torch.zeros(n))
+    assert fresh(2, "cpu").tolist() == [0.0, 0.0]
+    with pytest.raises(RuntimeError, match="fresh does not have a kernel registered for cuda"):
+        fresh(2, "cuda")
+    fresh.register_fake(lambda n, device: torch.empty(n, device=device))
+    with torch._subclasses.fake_tensor.FakeTensorMode():
+        assert fresh(3, "cuda").device == torch.device("cuda:0")
+    for types in ("cpu", ["cuda"]):
+        with pytest.raises(ValueError, match="Functions without tensor inputs are required to have a `device: torch.device` argument"):
+            @torch.library.custom_op("seen::none", mutates_args=(), device_types=types)
+            def none(n: int, dev: torch.device) -> torch.Tensor:
+                return torch.ones(n)
+
+
+def test_registrations_are_checked_at_once():
+    with torch.library._scoped_library("seen2", "FRAGMENT") as lib:
+        lib.define("foo(Tensor x, *, Tensor[] y) -> Tensor")
+        with pytest.raises(NotImplementedError, match="register_autograd with kwarg-only Tensor args"):
+            torch.library.register_autograd("seen2::foo", lambda ctx, g: g)
+        with pytest.raises(NotImplementedError, match="register_vmap with kwarg-only Tensor args"):
+            torch.library.register_vmap("seen2::foo", lambda info, dims, x, *, y: (x, 0))
+        with pytest.raises(RuntimeError, match="Expected one of cpu, cuda"):
+            torch.library.impl("seen2::foo", "something")
+        with pytest.raises(RuntimeError, match="Expected device_type string to not have a device index; got cpu:0"):
+            torch.library.impl("seen2::foo", "cpu:0")
+
+
+def test_composites_decompose():
+    x, y = torch.randn(2, 3), torch.randn(5, 3)
+    assert torch.equal(torch.ops.aten.linear.default.decompose(x, y), torch.nn.functional.linear(x, y))
+    assert torch.ops.aten.mm.default.decompose(x, y.t()) is NotImplemented
+    key = torch._C.DispatchKey
+    assert torch.ops.aten.linear.default.has_kernel_for_dispatch_key(key.CompositeImplicitAutograd)
+    assert not torch.ops.aten.linear.default.has_kernel_for_dispatch_key(key.CPU)
+    assert torch.ops.aten.mm.default.has_kernel_for_dispatch_key(key.CPU)
+    assert not torch.ops.aten.mm.default.has_kernel_for_dispatch_key(key.CompositeImplicitAutograd)

@@ -40,10 +40,14 @@ def computes_inside(op, rule):
     return name is not None and _C._is_composite(name) and not any(a.alias_info is not None and a.alias_info.is_write for a in op._schema.arguments)
 
 
+def is_composite(op):
+    name = _record(op)
+    return name is not None and _C._is_composite(name)
+
+
 def stays_whole(op):
     """Is it a composite that is one call where the table has no rule? Those that may be views are not."""
-    name = _record(op)
-    return name is not None and _C._is_composite(name) and not any(x.alias_info for x in (*op._schema.arguments, *op._schema.returns))
+    return is_composite(op) and not any(x.alias_info for x in (*op._schema.arguments, *op._schema.returns))
 
 
 @functools.cache

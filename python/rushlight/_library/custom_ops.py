@@ -111,6 +111,7 @@ class PyOp:
         self.base = schema.name.split("::")[-1]
         self.keywords = any(a.kwarg_only for a in schema.arguments)
         self.custom = False         # of custom_op: its kernels record no gradients, and what it writes is counted as written
+        self.device_at = None       # without tensors among its arguments, but with kernels for devices: the place of the argument `device`
         self.kernels = {}           # dispatch key -> function
         self.covered = {}           # dispatch key -> the functions that were there before, each of another Library
         self.fake = None
@@ -198,6 +199,8 @@ class PyOp:
 
     def run(self, values):
         grad, device = _C._call_kind(values)
+        if self.device_at is not None:
+            device = values[self.device_at].type
         result = self._differentiated(values) if grad and _C.is_grad_enabled() else self.compute(values, device)
         if self.custom and self.schema.is_mutable:
             torch.autograd.graph.increment_version(list(_tensors(v for v, a in zip(values, self.schema.arguments) if a.is_write)))
@@ -274,6 +277,8 @@ class PyOp:
         if self.custom and device == "meta" and "Meta" not in self.kernels and self.gives:
             raise RuntimeError("There was no fake impl registered for <CustomOpDef(%s)>. This is necessary for torch.compile/export/fx tracing to work. Please use "
                                "`%s.register_fake` to add an fake impl." % (self.name, OPDEFS[self.name].__name__))
+        if self.device_at is not None and key not in self.kernels:
+            raise RuntimeError("%s does not have a kernel registered for %s. Please use register_kernel to do so." % (self.base, device))
         for name in (key, "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CompositeImplicitAutograd", "Autograd", "Autograd" + key, "BackendSelect"):
             if name in self.kernels and name not in self.disabled:
                 return self.returned(self.kernels[name](*args, **kwargs))
@@ -356,6 +361,12 @@ class PyOp:
         return type(torch.autograd.Function)(name, (torch.autograd.Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)})
 
 
+def check_tensors_have_places(function, schema, written=None):
+    if any(a.kwarg_only and str(a.written).startswith("Tensor") for a in schema.arguments):
+        raise NotImplementedError("%s with kwarg-only Tensor args. %s make your tensors not kwarg-only. Got: %s"
+                                  % (function, "Please" if written else "In the original definition of the op, please", written or schema))
+
+
 def check_differentiable(operator, schema):
     if schema.is_mutable or any(r.alias_info is not None for r in schema.returns):
         raise RuntimeError("Cannot register autograd formula for non-functional operator %s with schema %s. Please create a functional operator and register "
@@ -373,9 +384,7 @@ class CustomOpDef:
         self._init_fn = fn
         self._qualname = "%s::%s" % (namespace, name)
         self._tags = tags
-        keyword = [a for a in parse_schema(name + schema).arguments if a.kwarg_only and str(a.written).startswith("Tensor")]
-        if keyword:
-            raise NotImplementedError("custom_op with kwarg-only Tensor args. Please make your tensors not kwarg-only. Got: %s" % (name + schema))
+        check_tensors_have_places("custom_op", parse_schema(name + schema), name + schema)
         self._lib = torch.library.Library(namespace, "FRAGMENT")
         self._lib.define(name + schema, tags=(torch.Tag.pt2_compliant_tag, *([tags] if isinstance(tags, torch.Tag) else tags or ())))
         self._op.custom = True
@@ -403,11 +412,23 @@ class CustomOpDef:
         def register(fn):
             kinds = [None] if device_types is None else [device_types] if isinstance(device_types, str) \
                 else list(device_types)
+            if any(kind is not None for kind in kinds):
+                self._op.device_at = self._place_of_device()
             for kind in kinds:
                 key = "CompositeExplicitAutograd" if kind is None else torch.library._device_type_to_key(kind)
                 self._op.kernels[key] = self._checked(fn)
             return fn
         return register if fn is None else register(fn)
+
+    def _place_of_device(self):
+        """None, where tensors tell the device."""
+        arguments = self._op.schema.arguments
+        if any(str(a.written).startswith("Tensor") for a in arguments):
+            return None
+        places = [i for i, a in enumerate(arguments) if a.name == "device" and str(a.written) == "Device"]
+        if not places:
+            raise ValueError("Functions without tensor inputs are required to have a `device: torch.device` argument")
+        return places[0]
 
     def _checked(self, fn):
         """The kernel, with a check that results share no memory with inputs or each other."""

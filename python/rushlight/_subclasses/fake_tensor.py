@@ -192,6 +192,7 @@ class _Traits:
         self.schema, arguments = func._schema, func._schema.arguments
         self.name = func._schema.name
         self.has_device = any(a.name == "device" for a in arguments)
+        self.device_at = next((i for i, a in enumerate(arguments) if a.name == "device" and not a.kwarg_only), len(arguments))
         self.writes = [(i, a.name) for i, a in enumerate(arguments) if a.alias_info is not None and a.alias_info.is_write]
 
 
@@ -244,14 +245,17 @@ def _run(mode, func, args, kwargs):
     meta_args, meta_kwargs = tree_map_only(torch.Tensor, to_meta, (args, kwargs))
     device = _device_of(fakes, func)
     if traits.has_device:
-        asked = meta_kwargs.get("device")
+        at = traits.device_at
+        asked = meta_args[at] if at < len(meta_args) else meta_kwargs.get("device")
         if asked is not None:
             device = torch.device(asked)
             if device.type == "cuda" and device.index is None:
                 device = torch.device("cuda", 0)
         elif device is None:
             device = torch.get_default_device()
-        if not fakes or asked is not None:
+        if at < len(meta_args):
+            meta_args = (*meta_args[:at], _META, *meta_args[at + 1:])
+        elif not fakes or asked is not None:
             meta_kwargs["device"] = _META
         meta_kwargs.pop("pin_memory", None)
     if isinstance(func._op, PyOp) and not func._op.has_meta():

@@ -197,22 +197,22 @@ typedef struct complex_lines {
     int64_t n, in, out; /* strides in numbers */
 } complex_lines;
 
+static double complex sum_of_logs(double complex a, double complex b)
+{
+    bool larger = creal(b) > creal(a);
+    double complex high = larger ? b : a, low = larger ? a : b, e = cexp(low - high);
+    if (isnan(creal(a)) || isnan(cimag(a)) || isnan(creal(b)) || isnan(cimag(b))) return CMPLX(NAN, NAN);
+    if (creal(high) == -INFINITY) return -INFINITY; /* nothing was added: it has no direction */
+    if (isinf(creal(high))) return creal(low) == creal(high) ? clog(cexp(low) + cexp(high)) : high;
+    return high + CMPLX(0.5 * log1p(2 * creal(e) + creal(e) * creal(e) + cimag(e) * cimag(e)), atan2(cimag(e), 1 + creal(e)));
+}
+
 static void complex_line(char **p, const void *arg)
 {
     const complex_lines *l = arg;
     const double complex *x = (const double complex *)(const void *)p[0];
-    double complex *y = (double complex *)(void *)p[1], acc = l->n ? x[0] : 0;
-    for (int64_t i = 0; i < l->n; ++i) {
-        double complex v = x[i * l->in];
-        if (i) {
-            bool larger = creal(v) > creal(acc);
-            double complex high = larger ? v : acc, low = larger ? acc : v, e = cexp(low - high);
-            if (creal(high) == -INFINITY) acc = high;
-            else if (isinf(creal(high))) acc = creal(low) == creal(high) ? clog(cexp(low) + cexp(high)) : high;
-            else acc = high + 0.5 * log1p(2 * creal(e) + creal(e) * creal(e) + cimag(e) * cimag(e)) + I * atan2(cimag(e), 1 + creal(e));
-        }
-        y[i * l->out] = acc;
-    }
+    double complex *y = (double complex *)(void *)p[1], acc = -INFINITY;
+    for (int64_t i = 0; i < l->n; ++i) y[i * l->out] = acc = sum_of_logs(acc, x[i * l->in]);
 }
 
 static void complex_lse(rush_tensor *x, rush_tensor *y, int64_t dim)
