@@ -295,8 +295,8 @@ static PyObject *set(PyObject *self, PyObject *args, PyObject *kwargs)
         s = from->storage;
     } else {
         s = py_any_storage_of(source);
-        if (!py_storage_fits(source, t->dtype)) return NULL;
         if (!s) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "set_(): argument 'source' must be a Tensor or a storage, not %s", py_type_name(source));
+        if (!py_storage_fits(source, t->dtype)) return NULL;
         if (size && py_to_sizes(size, sizes, RUSH_MAXDIM, &ndim) <= 0) goto wrong;
         if (!size) sizes[0] = (int64_t)(s->nbytes / rush_dtypes[t->dtype].size) - offset;
         if (!stride) rush_strides_for(RUSH_CONTIGUOUS, nstride = ndim, sizes, strides);

@@ -219,7 +219,7 @@ static PyObject *trace_end(PyObject *module, PyObject *unused)
 static PyObject *share(PyObject *module, PyObject *x)
 {
     rush_cuda_shared to;
-    rush_storage *s = py_storage_of(x);
+    rush_storage *s = py_any_storage_of(x);
     if (!s || s->device.type != RUSH_CUDA) return PyErr_Format(PyExc_TypeError, "_share_cuda_(): only available on CUDA");
     const rush_cuda_sharing *sharing = rush_cuda(NULL)->sharing;
     if (sharing->is_taken(s))

@@ -17,13 +17,13 @@ PyObject *py_make_wrapper_subclass(PyObject *unused, PyObject *args, PyObject *k
 {
     static char *names[] = {"cls", "size", "strides", "storage_offset", "memory_format", "dtype", "layout", "device", "pin_memory", "requires_grad",
                             "dispatch_sizes_strides_policy", "dispatch_device", "dispatch_layout", "_extra_dispatch_keys", "storage_size", NULL};
-    PyObject *cls, *sizes, *strides = Py_None, *dtype = Py_None, *device = Py_None, *offset = Py_None, *ignored[7];
-    int64_t first = 0;
+    PyObject *cls, *sizes, *strides = Py_None, *dtype = Py_None, *device = Py_None, *offset = Py_None, *nbytes = Py_None, *ignored[6];
+    int64_t first = 0, bytes = -1;
     int grad = 0, n, nstrides, d = rush_default_dtype();
     int64_t size[RUSH_MAXDIM], stride[RUSH_MAXDIM];
     rush_device at = {RUSH_CPU, -1};
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|OOOOOOOpOOOOO:_make_wrapper_subclass", names, &cls, &sizes, &strides, &offset, &ignored[0], &dtype,
-                                     &ignored[1], &device, &ignored[2], &grad, &ignored[2], &ignored[3], &ignored[4], &ignored[5], &ignored[6])) return NULL;
+                                     &ignored[1], &device, &ignored[2], &grad, &ignored[2], &ignored[3], &ignored[4], &ignored[5], &nbytes)) return NULL;
     if (!PyType_Check(cls) || !PyType_IsSubtype((PyTypeObject *)cls, &py_type_TensorBase)) return PyErr_Format(PyExc_TypeError, "cls must be a type (got %s)", py_type_name(cls));
     if (!py_answers_itself((PyTypeObject *)cls)) return PyErr_Format(PyExc_TypeError, "%s must define __torch_dispatch__", ((PyTypeObject *)cls)->tp_name);
     if (read_sizes(sizes, "size", size, &n)) return NULL;
@@ -35,9 +35,13 @@ PyObject *py_make_wrapper_subclass(PyObject *unused, PyObject *args, PyObject *k
     if (ok <= 0) return ok ? NULL : PyErr_Format(PyExc_TypeError, "_make_wrapper_subclass(): argument 'device' must be torch.device, not %s", py_type_name(device));
     if (offset != Py_None && (ok = py_to_int(offset, &first)) <= 0)
         return ok ? NULL : PyErr_Format(PyExc_TypeError, "_make_wrapper_subclass(): argument 'storage_offset' must be int, not %s", py_type_name(offset));
+    if (nbytes != Py_None && (ok = py_to_int(nbytes, &bytes)) <= 0)
+        return ok ? NULL : PyErr_Format(PyExc_TypeError, "_make_wrapper_subclass(): argument 'storage_size' must be int, not %s", py_type_name(nbytes));
     size_t mark = rush_scope_open();
     rush_tensor *t = rush_tensor_elsewhere((rush_dtype)d, at, n, size, stride, first);
     if (t && PyObject_HasAttrString(cls, "_history_below")) t->flags |= RUSH_T_HISTORY_BELOW;
+    if (t && bytes >= 0 && !rush_storage_nowhere(t)) t = NULL;
+    if (t && bytes >= 0) t->storage->nbytes = (size_t)bytes;
     if (t && grad && py_needs_gradient(t)) t = NULL;
     PyObject *x = t ? py_wrap_as((PyTypeObject *)cls, t) : py_raise();
     rush_scope_close(mark);

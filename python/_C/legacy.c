@@ -18,6 +18,7 @@ static rush_tensor *make(int dtype, rush_device device, PyObject *args)
             return t ? t : py_raise();
         }
         rush_storage *s = py_any_storage_of(x);
+        if (PyErr_Occurred()) return NULL;
         if (s) {
             if (!py_storage_fits(x, dtype)) return NULL;
             size[0] = (int64_t)(s->nbytes / rush_dtypes[dtype].size);

@@ -218,7 +218,8 @@ static PyObject *format(PyObject *self, PyObject *unused)
 static PyObject *storage(PyObject *self, PyObject *unused)
 {
     rush_tensor *t = self_of(self);
-    if (!rush_in_memory(t)) return PyErr_Format(PyExc_NotImplementedError, "Cannot access storage of %sTensorImpl", t->layout == RUSH_SPARSE_COO ? "Sparse" : t->layout == RUSH_ELSEWHERE ? "Wrapper" : "SparseCsr");
+    if (t->layout == RUSH_ELSEWHERE) return rush_storage_nowhere(t) ? py_storage(t->storage) : py_raise();
+    if (!rush_in_memory(t)) return PyErr_Format(PyExc_NotImplementedError, "Cannot access storage of %sTensorImpl", t->layout == RUSH_SPARSE_COO ? "Sparse" : "SparseCsr");
     return py_storage(t->storage);
 }
 

@@ -33,6 +33,13 @@ typedef struct mapping {
     rush_storage *before;  /* has the memory that was moved here, where somebody may still point to it */
 } mapping;
 
+/* Has it no bytes, being a wrapper's? Then a RuntimeError. */
+static bool out_of_reach(const rush_storage *s)
+{
+    if (s->nowhere) PyErr_SetString(PyExc_RuntimeError, "Attempted to access the data pointer on an invalid python storage.");
+    return s->nowhere;
+}
+
 rush_storage *py_storage_of(PyObject *x) { return PyObject_TypeCheck(x, &py_type_Storage) ? STORAGE(x) : NULL; }
 
 rush_storage *py_any_storage_of(PyObject *x)
@@ -42,7 +49,7 @@ rush_storage *py_any_storage_of(PyObject *x)
     PyObject *untyped = s ? NULL : py_getattr_quiet(x, "_untyped_storage");
     if (untyped) s = py_storage_of(untyped);
     Py_XDECREF(untyped);
-    return s;
+    return s && out_of_reach(s) ? NULL : s;
 }
 
 bool py_storage_fits(PyObject *x, int dtype)
@@ -213,6 +220,7 @@ static mapping *share(rush_storage *s)
 {
     mapping *m = mapping_of(s);
     if (m && m->shared && !m->nameless) return m;
+    if (out_of_reach(s)) return NULL;
     if (s->device.type != RUSH_CPU) return rush_fail(RUSH_RUNTIME_ERROR, "only storages on the CPU can be shared"), NULL;
     int fd = memfd_create("rushlight", MFD_CLOEXEC);
     if (fd < 0 || ftruncate(fd, s->nbytes ? (off_t)s->nbytes : 1)) {
@@ -400,6 +408,7 @@ static rush_tensor *as_bytes(rush_storage *s, int64_t start, int64_t n)
 
 static int copy_bytes(rush_storage *to, rush_storage *from)
 {
+    if (out_of_reach(from) || out_of_reach(to)) return -1;
     if (from->device.type == RUSH_META && to->device.type != RUSH_META) return PyErr_Format(PyExc_NotImplementedError, "Cannot copy out of meta tensor; no data!"), -1;
     size_t mark = rush_scope_open();
     rush_tensor *a = rush_storage_data(to) && rush_storage_data(from) ? as_bytes(to, 0, (int64_t)to->nbytes) : NULL, *b = a ? as_bytes(from, 0, (int64_t)to->nbytes) : NULL;
@@ -410,6 +419,7 @@ static int copy_bytes(rush_storage *to, rush_storage *from)
 
 static int fill_bytes(rush_storage *s, int64_t start, int64_t n, uint8_t byte)
 {
+    if (out_of_reach(s)) return -1;
     size_t mark = rush_scope_open();
     rush_tensor *t = rush_storage_data(s) && n > 0 ? as_bytes(s, start, n) : NULL;
     if (t && t->device.type == RUSH_CPU) memset(rush_ptr(t), byte, (size_t)n);
@@ -451,7 +461,7 @@ static PyObject *storage_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
 /* ---- methods ---- */
 
 static PyObject *nbytes(PyObject *self, PyObject *unused) { return PyLong_FromSize_t(STORAGE(self)->nbytes); }
-static PyObject *data_ptr(PyObject *self, PyObject *unused) { return PyLong_FromVoidPtr(rush_storage_show(STORAGE(self))); }
+static PyObject *data_ptr(PyObject *self, PyObject *unused) { return out_of_reach(STORAGE(self)) ? NULL : PyLong_FromVoidPtr(rush_storage_show(STORAGE(self))); }
 static PyObject *element_size(PyObject *self, PyObject *unused) { return PyLong_FromLong(1); }
 static PyObject *resizable(PyObject *self, PyObject *unused) { return PyBool_FromLong(STORAGE(self)->resizable); }
 static Py_ssize_t length(PyObject *self) { return (Py_ssize_t)STORAGE(self)->nbytes; }
@@ -464,7 +474,7 @@ static PyObject *resize(PyObject *self, PyObject *x)
     int64_t n;
     if (py_to_int(x, &n) <= 0) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "resize_ expects an int, but got %s", py_type_name(x));
     if (n < 0) return PyErr_Format(PyExc_RuntimeError, "Storage size must not be negative, got %lld", (long long)n);
-    return rush_storage_resize(STORAGE(self), (size_t)n) ? py_raise() : py_ref(self);
+    return out_of_reach(STORAGE(self)) ? NULL : rush_storage_resize(STORAGE(self), (size_t)n) ? py_raise() : py_ref(self);
 }
 
 static PyObject *fill(PyObject *self, PyObject *x)
@@ -498,6 +508,7 @@ static PyObject *fresh(PyObject *self, PyObject *unused) { return wrap(Py_TYPE(s
 static PyObject *item(PyObject *self, Py_ssize_t i)
 {
     rush_storage *s = STORAGE(self);
+    if (out_of_reach(s)) return NULL;
     if (s->device.type == RUSH_META) return PyErr_Format(PyExc_NotImplementedError, "Not available for 'meta' device type");
     if (i < 0 || (size_t)i >= s->nbytes || !rush_storage_data(s)) return PyErr_Format(PyExc_IndexError, "index %zd out of range for storage of size %zu", i, s->nbytes);
     size_t mark = rush_scope_open();
@@ -526,6 +537,7 @@ static void release_part(void *owner) { rush_storage_unlend(owner); }
 static PyObject *subscript(PyObject *self, PyObject *key)
 {
     rush_storage *s = STORAGE(self);
+    if (out_of_reach(s)) return NULL;
     if (PySlice_Check(key)) {
         Py_ssize_t start, stop, step;
         if (PySlice_Unpack(key, &start, &stop, &step)) return NULL;
@@ -565,6 +577,7 @@ static int get_buffer(PyObject *self, Py_buffer *view, int flags)
 {
     static char nothing;
     rush_storage *s = STORAGE(self);
+    if (out_of_reach(s)) return view->obj = NULL, -1;
     int failed = PyBuffer_FillInfo(view, self, rush_storage_data(s) ? s->data : &nothing, s->device.type == RUSH_CPU ? length(self) : 0, 0, flags);
     if (!failed) rush_storage_lend(s);
     return failed;

@@ -64,6 +64,7 @@ int rush_out_takes(const rush_op *op, bool inplace, rush_dtype dtype, const rush
     if (from == to) return 0;
     RUSH_CHECK(inplace || !op || op->flags & RUSH_OUT_CASTS || !op->tensor_args, RUSH_RUNTIME_ERROR, "Expected out tensor to have dtype %s, but got %s instead",
                from->c_type, to->c_type);
+    RUSH_CHECK(!inplace || !op || from->category != 2 || to->category != 3, RUSH_RUNTIME_ERROR, "In-place abs is not supported for complex tensors.");
     RUSH_CHECK(from->category <= to->category, op && op->flags & RUSH_OUT_TYPE ? RUSH_TYPE_ERROR : RUSH_RUNTIME_ERROR,
                "result type %s can't be cast to the desired output type %s", rush_dtype_word(dtype), rush_dtype_word(given->dtype));
     RUSH_CHECK(inplace || !op || !(op->flags & RUSH_OUT_KIND) || from->category == 3 || to->category < 3, RUSH_RUNTIME_ERROR,

@@ -277,13 +277,28 @@ RUSH_HOT rush_tensor *rush_tensor_shape_only(const rush_tensor *of)
     return rush_park(t);
 }
 
+/* Up to the last element, whatever lies before the first; sizes and strides of wrappers may be anything. */
+static size_t bytes_spanned(const rush_tensor *t)
+{
+    size_t last = (size_t)t->offset;
+    for (int d = 0; d < t->ndim; ++d) last += (size_t)(t->size[d] - 1) * (size_t)t->stride[d];
+    return t->numel ? (last + 1) * rush_dtypes[t->dtype].size : 0;
+}
+
+rush_storage *rush_storage_nowhere(rush_tensor *elsewhere)
+{
+    if (!elsewhere->storage && (elsewhere->storage = rush_storage_over(NULL, bytes_spanned(elsewhere), NULL, NULL))) {
+        elsewhere->storage->device = elsewhere->device;
+        elsewhere->storage->nowhere = true;
+    }
+    return elsewhere->storage;
+}
+
 rush_tensor *rush_tensor_closed(rush_tensor *of)
 {
     if (of->layout != RUSH_STRIDED || of->device.type != RUSH_CPU || of->storage) return of;
     rush_tensor *t = rush_tensor_shape_only(of);
-    int64_t last = of->offset;
-    for (int d = 0; d < of->ndim; ++d) last += (of->size[d] - 1) * of->stride[d];
-    if (t) t->storage = rush_storage_closed(of->numel ? (size_t)(last + 1) * rush_dtypes[of->dtype].size : 0);
+    if (t) t->storage = rush_storage_closed(bytes_spanned(of));
     return t && t->storage ? t : NULL;
 }
 

@@ -11,6 +11,7 @@ struct rush_storage {
     bool resizable : 1;      /* false over foreign memory                                  */
     bool shown : 1;          /* a program was told the address                             */
     bool py_owned : 1;       /* the storage owns its Python object (see python/_C)         */
+    bool nowhere : 1;        /* of a tensor RUSH_ELSEWHERE: it has a size and a device, and no bytes that one may ask for */
     uint8_t lent;            /* buffers and parts that point into the memory, which keeps its place meanwhile; 255: for ever */
     void *data;              /* NULL on meta, when nbytes is 0, or while the contents are still to be computed: rush_storage_data() */
     size_t nbytes;           /* as PyTorch counts them                                     */
@@ -116,6 +117,7 @@ RUSH_PY void rush_tensor_set_storage(rush_tensor *, rush_storage *, int64_t offs
 RUSH_PY void rush_tensor_refresh(rush_tensor *); /* numel and layout flags after sizes or strides were written */
 
 rush_storage *rush_storage_closed(size_t nbytes); /* of rush_tensor_closed() */
+RUSH_PY rush_storage *rush_storage_nowhere(rush_tensor *elsewhere); /* the tensor's own, made when it is first asked for */
 RUSH_PY rush_storage *rush_storage_new(size_t nbytes, rush_device);            /* one reference, the caller's */
 RUSH_PY rush_storage *rush_storage_over(void *data, size_t nbytes, void (*release)(void *), void *owner);
 RUSH_PY int rush_storage_resize(rush_storage *, size_t nbytes);

@@ -64,7 +64,7 @@ def test_what_it_tells():
     w = make()
     assert (w.shape, w.stride(), w.dtype, w.layout, w.device.type, w.data_ptr(), len(w)) == ((2, 3), (3, 1), torch.float32, torch.strided, "cpu", 0, 2)
     assert w.is_contiguous() and w[1, 2].item() == 5 and bool(w[1, 2] > 4)
-    for touch in (w.tolist, w.untyped_storage, w.numpy):
+    for touch in (w.tolist, w.numpy):
         with pytest.raises((RuntimeError, TypeError, NotImplementedError)):
             touch()
 
@@ -121,3 +121,20 @@ def test_pickles_and_copies():
     f.seek(0)
     for w in (torch.load(f, weights_only=False), copy.copy(make())):
         assert type(w) is Wrapper and w._data.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_storages_of_wrappers_have_a_size_and_no_bytes():
+    w = make()
+    s = w.untyped_storage()
+    assert s is w.untyped_storage() and s.nbytes() == len(s) == 24 and s.device == torch.device("cpu") and not s.is_shared()
+    assert Wrapper(torch.ones(4, 4)[1:, 1:]).untyped_storage().nbytes() == 44 and Wrapper(torch.ones(0, 3)).untyped_storage().nbytes() == 0
+    asks = [s.data_ptr, s.tolist, s.clone, s.share_memory_, lambda: s[0], lambda: s[1:], lambda: s.fill_(1), lambda: s.resize_(0), lambda: bytes(s),
+            lambda: s.copy_(torch.UntypedStorage(24)), lambda: torch.UntypedStorage(24).copy_(s), lambda: torch.ones(1).set_(s), lambda: torch.Tensor(s),
+            lambda: torch.asarray(s), lambda: torch.tensor(s), lambda: torch.frombuffer(s, dtype=torch.uint8), lambda: s.__setitem__(0, 1)]
+    for ask in asks:
+        with pytest.raises(RuntimeError, match="Attempted to access the data pointer on an invalid python storage"):
+            ask()
+    assert w.add_(1)._data.sum() == 21 and w._version == 1 and (w + 1)._data.sum() == 27
+    copy.deepcopy(w)
+    sized = torch.Tensor._make_wrapper_subclass(Wrapper, (2,), storage_size=400)
+    assert sized.untyped_storage().nbytes() == 400 and sized.untyped_storage().device == torch.device("cpu")
