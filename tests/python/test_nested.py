@@ -305,3 +305,36 @@ def test_checkpoints(reentrant):
     x = torch.nested.nested_tensor(parts(False), layout=torch.jagged, requires_grad=True)
     checkpoint(lambda t: (t * t).sin(), x, use_reentrant=reentrant).sum().backward()
     torch.testing.assert_close(x.grad, 2 * x.detach() * (x.detach() ** 2).cos())
+
+
+def test_views_of_parts_show_their_memory():
+    def after(change):
+        x = torch.nested.nested_tensor([torch.zeros(2, 3), torch.zeros(4, 3)])
+        change(x)
+        return [int(t.sum()) for t in x.unbind()]
+
+    def plus(view):
+        return after(lambda x: view(x).unbind()[0].add_(1))
+    assert plus(lambda x: x.select(2, 0)) == plus(lambda x: x[..., 1]) == plus(lambda x: x.chunk(3, -1)[2]) == [2, 0] and plus(lambda x: x.select(1, 1)) == [3, 0]
+    assert plus(lambda x: x.split_with_sizes([1, 2], -1)[1]) == [4, 0] and plus(lambda x: torch.split(x, [0, 3], 2)[1]) == [6, 0]
+    for view in (lambda x: x.unsqueeze(-1), lambda x: x.unsqueeze(1).squeeze(1), lambda x: x.view(2, -1, 3, 1), lambda x: x.reshape(2, -1, 3, 1)):
+        assert plus(view) == [6, 0] and after(lambda x: view(x).add_(1)) == [6, 12]
+    assert after(lambda x: x.select(2, 0).add_(1)) == [2, 4] and after(lambda x: x.chunk(3, -1)[1].fill_(2)) == [4, 8] and after(lambda x: x.narrow(0, 1, 1).add_(1)) == [0, 12]
+    x = torch.nested.nested_tensor([torch.zeros(2, 3), torch.zeros(4, 3)])
+    assert not x.chunk(3, -1)[0].is_contiguous() and (x.chunk(3, -1)[0] + 1).unbind()[1].tolist() == [[1]] * 4 and x.select(2, 0).clone().unbind()[0].shape == (2,)
+    for wrong, message in ((lambda: x.chunk(2, -1), "trailing dimension divisible by chunks, got: 3 % 2 != 0"), (lambda: x.split_with_sizes([1, 1], -1), "to sum exactly to 3"),
+                           (lambda: x.split_with_sizes([1, 1], 1), "split_with_sizes for nested tensors is currently only supported for the last dimension")):
+        with pytest.raises(RuntimeError, match=message):
+            wrong()
+    leaves = [torch.ones(2, 3, requires_grad=True), torch.ones(4, 3, requires_grad=True)]
+    (torch.nested.as_nested_tensor(leaves).split_with_sizes([1, 2], -1)[1] * 2).unbind()[0].sum().backward()
+    assert leaves[0].grad.tolist() == [[0, 2, 2]] * 2 and leaves[1].grad is None or not leaves[1].grad.any()
+
+
+def test_jagged_view_keeps_batch_and_ragged():
+    x = torch.nested.nested_tensor([torch.ones(2, 6), torch.ones(4, 6)], layout=torch.jagged)
+    for shape in ((-1, -1, 3, 2), (2, -1, 3, 2), (-1, x.shape[1], 3, -1), (-1, -1, 3, -1)):
+        assert x.view(*shape).shape == x.reshape(*shape).shape == (2, x.shape[1], 3, 2)
+    for shape in ((3, -1, 6), (-1, 2, 6), (-1, 6)):
+        with pytest.raises(RuntimeError, match="cannot view shape"):
+            x.view(*shape)

@@ -380,7 +380,7 @@ def _sizes(sizes):
 
 
 def view(func, x, *sizes, size=None):
-    """Batch and ragged dim stay what they are; -1 may stand for the ragged one."""
+    """Batch and ragged dim stay what they are; -1 may stand for either."""
     sizes = list(size) if size is not None else _sizes(sizes)
     if len(sizes) == 1 and isinstance(sizes[0], torch.dtype):
         raise NotImplementedError("aten.view.dtype")
@@ -389,7 +389,7 @@ def view(func, x, *sizes, size=None):
         return x._like(x._dense.view_as(x._dense))
     if at != 1:
         raise RuntimeError("view(): does not support ragged_idx != 1 except when inp._size == size. inp._size is (%s) and size is (%s)." % (x._sizes, sizes))
-    if len(codes) < 2 or codes[0] != own[0] or codes[1] not in (-1, own[1]) or any(is_ragged(s) for s in codes[2:]):
+    if len(codes) < 2 or codes[0] not in (-1, own[0]) or codes[1] not in (-1, own[1]) or any(is_ragged(s) for s in codes[2:]):
         raise RuntimeError("view(): cannot view shape %s as %s" % (x._sizes, sizes))
     inner = [x._dense.size(0), *codes[2:]]
     reshaped = func is not None and _name(func) in ("reshape", "reshape_as")

@@ -237,11 +237,12 @@ def elementwise(func, *args, **kwargs):
         raise RuntimeError("%s does not support broadcasting when given a NestedTensor" % name)
     if kwargs.get("layout") is torch.strided:
         kwargs = {k: v for k, v in kwargs.items() if k != "layout"}
-    if name.endswith("_") or all(a._part_strides == like._part_strides and a._part_offsets == like._part_offsets for a in args if _is(a)):
-        result = func(*(a._dense if _is(a) else a for a in args), **kwargs)
-    else:
-        return by_part(func, *args, **kwargs)
-    if _is(args[0]) and name.endswith("_"):
+    inplace = _is(args[0]) and name.endswith("_")
+    if not all(a._part_strides == like._part_strides and a._part_offsets == like._part_offsets and a._dense.numel() == a.numel() for a in args if _is(a)):
+        results = rows(func, *args, **kwargs)
+        return args[0] if inplace else collected(results)
+    result = func(*(a._dense if _is(a) else a for a in args), **kwargs)
+    if inplace:
         return args[0]
     return tuple(map(like._like, result)) if isinstance(result, tuple) else like._like(result)
 
@@ -253,12 +254,28 @@ def _last_dims(x, dense):
     return torch.cat([row.expand(size).reshape(-1) for row, size in zip(dense.unbind(), x._part_sizes)])
 
 
-def by_part(func, *args, **kwargs):
-    """The operation of each part with each part."""
+def rows(func, *args, **kwargs):
+    """What the operation makes of each part with each part."""
     count = next(len(a._part_sizes) for a in args if _is(a))
     columns = [_parts(a) if _is(a) else (a,) * count for a in args]
-    results = [func(*row, **kwargs) for row in zip(*columns)]
+    return [func(*row, **kwargs) for row in zip(*columns)]
+
+
+def collected(results):
     return tuple(map(from_list, zip(*results))) if results and isinstance(results[0], tuple) else from_list(results)
+
+
+def by_part(func, *args, **kwargs):
+    return collected(rows(func, *args, **kwargs))
+
+
+def seen(x, parts):
+    """The views `parts` of x's, as one view of x."""
+    return StridedNested(x._dense, [list(t.shape) for t in parts], [list(t.stride()) for t in parts], [t.storage_offset() - x._dense.storage_offset() for t in parts])
+
+
+def view_by_part(f, x):
+    return seen(x, list(map(f, _parts(x))))
 
 
 def by_row(f, x):
@@ -344,24 +361,20 @@ def select(func, x, dim, index):
         if not -len(x._part_sizes) <= index < len(x._part_sizes):
             raise IndexError("index %d is out of bounds for dimension 0 with size %d" % (index, len(x._part_sizes)))
         return _parts(x)[index]
-    return by_part(lambda t: t.select(at, index), x)
-
-
-def part_views(func, x, dim, *args):
-    return by_part(lambda t: func(t, _part_dim(x, dim, func._opname), *args), x)
+    return view_by_part(lambda t: t.select(at, index), x)
 
 
 def unsqueeze(func, x, dim):
     dim = dim + x.dim() + 1 if dim < 0 else dim
     if dim == 0:
         raise RuntimeError("unsqueeze: For nested tensors, dim cannot be 0")
-    return by_part(lambda t: t.unsqueeze(dim - 1), x)
+    return view_by_part(lambda t: t.unsqueeze(dim - 1), x)
 
 
 def squeeze(func, x, dim=None):
     if dim is None or _part_dim(x, dim, "squeeze") < 0:
         raise RuntimeError("squeeze: For nested tensors, a dim other than 0 must be given")
-    return by_part(lambda t: t.squeeze(_part_dim(x, dim, "squeeze")), x)
+    return view_by_part(lambda t: t.squeeze(_part_dim(x, dim, "squeeze")), x)
 
 
 def join(func, tensors, dim=0):
@@ -376,12 +389,30 @@ def join(func, tensors, dim=0):
 def chunk(func, x, chunks, dim=0):
     if _part_dim(x, dim, "chunk") != x.dim() - 2:
         raise RuntimeError("Chunk for nested tensors is currently only supported for the last dimension.")
-    return tuple(map(from_list, zip(*(t.chunk(chunks, -1) for t in _parts(x)))))
+    width = _width(x)
+    if chunks > 0 and width % chunks:
+        raise RuntimeError("Chunk for nested tensors is only supported for nested tensors with trailing dimension divisible by chunks, got: %d %% %d != 0" % (width, chunks))
+    return tuple(seen(x, parts) for parts in zip(*(t.chunk(chunks, -1) for t in _parts(x))))
+
+
+def split_with_sizes(func, x, split_sizes, dim=0):
+    if _part_dim(x, dim, "split_with_sizes") != x.dim() - 2:
+        raise RuntimeError("split_with_sizes for nested tensors is currently only supported for the last dimension.")
+    if sum(split_sizes) != _width(x):
+        raise RuntimeError("split_with_sizes expects split_sizes to sum exactly to %d (input tensor's size at dimension %d), but got split_sizes=%s"
+                           % (_width(x), x.dim() - 1, list(split_sizes)))
+    return tuple(seen(x, parts) for parts in zip(*(t.split_with_sizes(split_sizes, -1) for t in _parts(x))))
+
+
+def _width(x):
+    if x._sizes[-1] is _DIFFERENT:
+        raise RuntimeError("Expected all tensors in nested tensor to have the same trailing dimension, instead last dimension equals: %s" % [s[-1] for s in x._part_sizes])
+    return x._sizes[-1]
 
 
 def narrow(func, x, dim, start, length):
     if _part_dim(x, dim, "narrow") >= 0:
-        return by_part(lambda t: t.narrow(_part_dim(x, dim, "narrow"), start, length), x)
+        return view_by_part(lambda t: t.narrow(_part_dim(x, dim, "narrow"), start, length), x)
     parts = slice(start, start + length)
     return StridedNested(x._dense, x._part_sizes[parts], x._part_strides[parts], x._part_offsets[parts])
 
@@ -399,7 +430,8 @@ def view(func, x, *sizes):
             if s == -1 and target.count(-1) + (d < ndim) > 1 and d < ndim:
                 target[d] = t.size(d)
         return t.reshape(target)
-    return by_part(shaped, x)
+    parts = list(map(shaped, _parts(x)))
+    return seen(x, parts) if all(torch._C._is_alias_of(t, x._dense) for t in parts) else from_list(parts)
 
 
 def attention(func, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
@@ -418,7 +450,7 @@ def contiguous(func, x, memory_format=torch.contiguous_format):
 
 
 def clone(func, x, *, memory_format=torch.preserve_format):
-    if memory_format is torch.contiguous_format:
+    if memory_format is torch.contiguous_format or x._dense.numel() != x.numel():
         return from_list(_parts(x))
     return x._like(func(x._dense))
 
@@ -430,6 +462,7 @@ for _rule, _words in {
                  "masked_fill native_dropout threshold_backward bernoulli_ conj _conj lift_fresh",
     reduce_last: "sum", softmax: "_softmax softmax", native_layer_norm: "native_layer_norm", layer_norm: "layer_norm", linear: "linear",
     matmul: "matmul bmm", transpose: "transpose", select: "select", unbind: "unbind", unsqueeze: "unsqueeze", squeeze: "squeeze", join: "cat", chunk: "chunk",
+    split_with_sizes: "split_with_sizes",
     view: "view _unsafe_view reshape", same_size: "is_same_size", clone: "clone", by_part: "embedding",
 }.items():
     for _word in _words.split():
