@@ -85,3 +85,15 @@ def test_pooling_is_traced_so_that_it_has_a_gradient():
         assert any(str(n.target).endswith("_with_indices.default") for n in graph.graph.nodes)
         x.requires_grad_()
         assert torch.autograd.grad(graph(x).sum(), x)[0].equal(torch.autograd.grad(pool(x, 2).sum(), x)[0])
+
+
+def test_compiled_modules_are_recorded_as_one_call():
+    class Outer(torch.nn.Module):
+        def __init__(self, inner):
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x):
+            return self.inner(x) + 1
+    for compiled in (torch.jit.script(torch.nn.Sequential(torch.nn.ReLU())), torch.jit.trace(torch.nn.Sequential(torch.nn.ReLU()), torch.ones(2))):
+        assert fx.symbolic_trace(Outer(compiled))(torch.tensor([-1.0, 1.0])).tolist() == [1, 2]

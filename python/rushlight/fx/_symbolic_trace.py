@@ -176,7 +176,7 @@ class Tracer(TracerBase):
             self.num_calls[path] = count + 1
             self.module_stack[key] = (path, type(m))
             try:
-                if self.is_leaf_module(m, path):
+                if self.is_leaf_module(m, path) or isinstance(m, torch.jit.ScriptModule):  # a compiled one has nothing to trace
                     return self.create_proxy("call_module", path, args, kwargs)
                 return forward(*args, **kwargs)
             finally:
