@@ -620,3 +620,18 @@ def test_rows_of_half_types_are_normalized_as_floats(dtype, rows, n):
         assert torch.allclose(got.float(), wanted, 0.02, 0.01) and torch.allclose(leaf.grad.float(), wide.grad, 0.02, 0.05)
         assert torch.equal(getattr(x.repeat(1, 2)[:, :n], name)(1), got), "whatever their strides"
     assert torch.allclose(x.norm(dim=1).float(), x.float().norm(dim=1), 0.01)
+
+
+def test_per_sample_gradients_of_hidden_tensors_are_refused():
+    from rushlight.nn.utils._per_sample_grad import call_for_per_sample_grads
+
+    class Boxed:
+        x = torch.ones(4, 3)
+
+    class Net(torch.nn.Linear):
+        def forward(self, boxed):
+            return super().forward(boxed.x)
+    with pytest.raises(RuntimeError, match="Unable to find a tensor in the passed args and kwargs"):
+        call_for_per_sample_grads(Net(3, 2))(Boxed())
+    with pytest.raises(NotImplementedError, match="inputs whose tensors pytrees do not show are not supported"):
+        call_for_per_sample_grads(Net(3, 2), batch_size=4)(Boxed())

@@ -41,6 +41,8 @@ def call_for_per_sample_grads(module, *, batch_size=None, loss_reduction="sum", 
         tensors = [x for x in flat if isinstance(x, torch.Tensor)]
         dim = 0 if batch_first else 1
         size = _size_of(tensors, dim) if batch_size is None else batch_size
+        if not tensors:  # each sample would see all of the batch
+            raise NotImplementedError("call_for_per_sample_grads: inputs whose tensors pytrees do not show are not supported: see torch.utils._pytree.register_pytree_node")
         scale = size if loss_reduction == "mean" else 1
 
         def keep(p):
