@@ -338,3 +338,25 @@ def test_jagged_view_keeps_batch_and_ragged():
     for shape in ((3, -1, 6), (-1, 2, 6), (-1, 6)):
         with pytest.raises(RuntimeError, match="cannot view shape"):
             x.view(*shape)
+
+
+def test_jagged_layer_norm_over_the_ragged_dimension():
+    F = torch.nn.functional
+    x = torch.nested.nested_tensor([torch.randn(2, 3), torch.randn(4, 3)], layout=torch.jagged, requires_grad=True)
+    w, b = torch.randn(3), torch.randn(3)
+    y = F.layer_norm(x, x.shape[1:], w, bias=b)
+    assert y.shape == x.shape
+    for mine, part in zip(y.unbind(), x.unbind()):
+        assert torch.allclose(mine, F.layer_norm(part, part.shape) * w + b, atol=1e-6)
+    y.values()[:, 0].square().sum().backward()
+    leaf = x.detach().unbind()[1].clone().requires_grad_()
+    (F.layer_norm(leaf, leaf.shape) * w + b)[:, 0].square().sum().backward()
+    assert torch.allclose(x.grad.unbind()[1], leaf.grad, atol=1e-5)
+    assert torch.equal(F.layer_norm(x, (3,), w).values(), F.layer_norm(x.values(), (3,), w)) and torch.equal(torch.layer_norm(x, (3,), w, b, 1e-3).values(), torch.layer_norm(x.values(), (3,), w, b, 1e-3))
+    with pytest.raises(RuntimeError, match="not supported when normalizing over the batch dimension"):
+        F.layer_norm(x, (2, x.shape[1], 3))
+    holes = torch.nested.narrow(torch.randn(2, 5, 3), 1, torch.tensor([0, 1]), torch.tensor([2, 3]), layout=torch.jagged)
+    with pytest.raises(NotImplementedError, match="with holes"):
+        F.layer_norm(holes, holes.shape[1:])
+    packed = holes.contiguous()
+    assert torch.allclose(F.layer_norm(packed, packed.shape[1:]).unbind()[0], F.layer_norm(holes.unbind()[0], (2, 3)), atol=1e-6)

@@ -207,6 +207,23 @@ def trailing(func, x, *args, **kwargs):
     return (x._like(result[0]), *result[1:]) if isinstance(result, tuple) else x._like(result)
 
 
+def layer_norm(func, x, normalized_shape, *args, weight=None, bias=None, eps=1e-5):
+    """With the ragged dim among those of normalized_shape each part is one row."""
+    if not any(is_ragged(code(s)) for s in normalized_shape):
+        return func(x, normalized_shape, *args, **({} if args else {"weight": weight, "bias": bias, "eps": eps}))
+    weight, bias, eps = (*args[:3], *(weight, bias, eps)[len(args[:3]):])
+    if len(normalized_shape) == x.dim():
+        raise RuntimeError("layer_norm(): not supported when normalizing over the batch dimension for NestedTensor")
+    if x._ragged_idx != 1 or [code(s) for s in normalized_shape] != [code(s) for s in x._sizes[1:]]:
+        raise RuntimeError("layer_norm(): Given normalized_shape=%s, expected input with shape [*, %s], but got input of size %s"
+                           % (list(normalized_shape), ", ".join(map(str, normalized_shape)), x._sizes))
+    values = torch.cat([torch.layer_norm(t, t.shape, eps=eps) for t in x.unbind()])
+    if len(values) != len(x._dense):
+        raise NotImplementedError("layer_norm(): over the ragged dimension of a nested tensor with holes it is not supported: see contiguous()")
+    values = values if weight is None else values * weight
+    return x._like(values if bias is None else values + bias)
+
+
 # ---- products
 
 
@@ -496,7 +513,7 @@ for _rule, _words in {
         BELOW[_word] = _rule
 
 # Composites, whose pieces would be about sizes.
-ABOVE = {"reshape": view, "view": view, "reshape_as": view_as, "view_as": view_as, "flatten": flatten, "unflatten": unflatten, "expand": expand,
+ABOVE = {"layer_norm": layer_norm, "reshape": view, "view": view, "reshape_as": view_as, "view_as": view_as, "flatten": flatten, "unflatten": unflatten, "expand": expand,
          "expand_as": expand_as, "broadcast_to": expand, "narrow": along, "linear": linear, "matmul": matmul, "__matmul__": matmul, "bmm": matmul,
          "__rmatmul__": lambda func, a, b: matmul(func, b, a), "scaled_dot_product_attention": attention, "contiguous": contiguous, "masked_select": masked_select,
          "stack": join, "rms_norm": trailing, "permute": permute, "numel": lambda func, x: x.numel()}
