@@ -18,7 +18,7 @@ static rush_tensor *convert(rush_tensor *t, const wanted *w)
     rush_device device = w->has_device ? w->device : t->device;
     if (device.type == RUSH_CPU) device.index = -1; /* of tensors: there is one */
     bool moves = !rush_same_device(rush_device_resolve(device), t->device);
-    bool reorders = w->has_format && !t->layout && w->format != RUSH_PRESERVE && rush_format_of(t) != w->format; /* by the strides' order, unlike contiguous() */
+    bool reorders = w->has_format && rush_in_memory(t) && w->format != RUSH_PRESERVE && rush_format_of(t) != w->format; /* by the strides' order, unlike contiguous() */
     if (!moves && !w->copy && dtype == t->dtype && !reorders) return t;
     static const rush_op *op;
     if (!op && !(op = rush_op_find("_to_copy"))) {

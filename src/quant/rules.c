@@ -162,6 +162,13 @@ static int select_rule(const rush_op *op, const rush_value *in, rush_value *out)
     return rush_failed() ? -1 : rush_result(out, rush_quantized_tensor(ints, scale, (int64_t)zero));
 }
 
+/* Without a format the copy is contiguous. */
+static int clone_rule(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const rush_value with[2] = {in[0], HAS(in[1]) ? in[1] : rush_v_memory_format(RUSH_CONTIGUOUS)};
+    return on_integers(op, with, out);
+}
+
 static int to_copy_rule(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(!HAS(in[1]) || I_(in[1]) == SELF->dtype, RUSH_RUNTIME_ERROR, "a quantized tensor is not converted to %s: see dequantize()", rush_dtype_name((rush_dtype)I_(in[1])));
@@ -197,7 +204,7 @@ static int equal_rule(const rush_op *op, const rush_value *in, rush_value *out)
 }
 
 RUSH_QUANTIZED_RULES(shared,
-    {"view _unsafe_view clone detach alias empty_like", on_integers},
+    {"view _unsafe_view detach alias empty_like", on_integers}, {"clone", clone_rule},
     {"as_strided permute transpose.int t expand squeeze squeeze.dim squeeze.dims unsqueeze slice.Tensor narrow split.Tensor split_with_sizes chunk unbind.int "
      "unfold diagonal flip index_select gather index.Tensor repeat roll sort sort.stable topk max.dim min.dim max min movedim.int movedim.intlist "
      "upsample_nearest1d upsample_nearest2d upsample_nearest3d pixel_shuffle pixel_unshuffle channel_shuffle", on_uniform},
