@@ -255,7 +255,7 @@ rush_tensor *py_tensor_from_data(PyObject *data, int dtype, rush_device device, 
     bool number = PyFloat_CheckExact(data) || PyLong_CheckExact(data);
     rush_tensor *t = number ? NULL : as_part(data), *moved;
     rush_storage *bytes = number || t || PyErr_Occurred() ? NULL : py_any_storage_of(data);
-    if (bytes) t = over_storage(bytes, data, dtype);
+    if (bytes) t = over_storage(bytes, data, dtype), copy = false; /* as PyTorch: a storage is shown, not copied */
     if (!t && !PyErr_Occurred()) t = from_dlpack(data, false);
     if (PyErr_Occurred()) return NULL;
     if (t && t->layout) {
