@@ -2,6 +2,7 @@
 import contextlib
 import functools
 import typing
+import weakref
 from typing import Any, Dict, Final, List, Optional, Tuple, Union  # noqa: F401
 
 import rushlight as torch
@@ -73,6 +74,9 @@ def overloads_of(fn):
     return _overloads.get((fn.__module__, getattr(fn, "__qualname__", "")), [])
 
 
+boolean_dispatched = weakref.WeakKeyDictionary()  # what boolean_dispatch() made: which functions it chooses from, and by what
+
+
 def boolean_dispatch(arg_name, arg_index, default, if_true, if_false, module_name, func_name):
     """A function that calls if_true or if_false by the value of one of its arguments."""
     @functools.wraps(if_true if default else if_false)
@@ -81,6 +85,7 @@ def boolean_dispatch(arg_name, arg_index, default, if_true, if_false, module_nam
         return if_true(*args, **kwargs) if chosen else if_false(*args, **kwargs)
     fn.__name__ = func_name or fn.__name__
     fn.__module__ = module_name or fn.__module__
+    boolean_dispatched[fn] = {"if_true": if_true, "if_false": if_false, "index": arg_index, "default": default, "arg_name": arg_name}
     return fn
 
 

@@ -6,7 +6,7 @@ import math
 import pickletools
 import zipfile
 from collections import OrderedDict
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, Final, List, NamedTuple, Optional, Tuple
 
 import pytest
 import rushlight as torch
@@ -1200,3 +1200,39 @@ def test_programs_have_schemas():
     assert str(torch.jit.script(told).schema) == "told(Tensor x) -> NoneType"
     with pytest.raises(torch.jit.frontend.NotSupportedError, match="keyword-only arguments with defaults"):
         torch.jit.script(with_default)
+
+
+class Settings(nn.Module):
+    scale: Final[float]
+    table: Final[List[List[int]]]
+    __constants__ = ["name", "none"]
+
+    def __init__(self):
+        super().__init__()
+        self.scale, self.table, self.name, self.none = float("inf"), [[1, 2], [3]], 'a"b\n', None
+        self._hidden, self.plain, self.words, self.thing = 7, torch.ones(2), {"a": 1}, object()
+
+    def forward(self, x):
+        return x * self.scale
+
+
+def test_settings_that_nothing_reads_stay_and_constants_cannot_be_set():
+    m = torch.jit.script(Settings())
+    file = io.BytesIO()
+    torch.jit.save(m, file)
+    file.seek(0)
+    for program in (m, torch.jit.load(file)):
+        assert (program.scale, program.table, program.name, program.none) == (float("inf"), ((1, 2), (3,)), 'a"b\n', None)
+        assert program._hidden == 7 and program.words == {"a": 1} and program.plain.tolist() == [1., 1.] and not hasattr(program, "thing")
+        program._hidden = 8
+        assert program._hidden == 8
+        for name in ("scale", "table", "name", "none"):
+            with pytest.raises(RuntimeError, match=f"Can't set constant '{name}' which has value:"):
+                setattr(program, name, 1.)
+    with pytest.raises(RuntimeError, match="Can't set constant 'in_features' which has value:3"):
+        torch.jit.script(nn.Linear(3, 4)).in_features = 5
+
+
+def test_functions_of_two_forms_are_found():
+    both = torch._jit_internal.boolean_dispatch("pair", 1, False, divmod, max, "m", "both")
+    assert torch._jit_internal.boolean_dispatched[both] == {"if_true": divmod, "if_false": max, "index": 1, "default": False, "arg_name": "pair"}

@@ -75,7 +75,7 @@ class RecursiveScriptModule(ScriptModule):
     def __setattr__(self, name, value):
         what = self.__dict__.get("_fields", {}).get(name)
         if what == "constant":
-            raise RuntimeError(f"'{name}' is a constant of the program and cannot be set")
+            raise RuntimeError(f"Can't set constant '{name}' which has value:{getattr(self, name)}")
         if what == "attribute" and name != "training":
             self._c.set(name, value)
             return

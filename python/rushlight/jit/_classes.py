@@ -8,7 +8,7 @@ import rushlight as torch
 
 from .. import _jit_internal
 from . import _dataclasses, _state, _types
-from ._compile import Compiler, Const, Method, Py, is_constant, is_own, plain
+from ._compile import Compiler, Const, Method, Py, is_constant, is_own, literal, plain
 from .frontend import NotSupportedError, Source
 
 
@@ -100,6 +100,25 @@ class Class:
         return "Tensor"
 
 
+_OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
+
+
+def _is_final(x):
+    """Whether a class of a program can have a constant as Final[T]."""
+    return type(x) in (bool, int, float, str, type(None)) or type(x) in (tuple, list) and all(map(_is_final, x))
+
+
+def _is_data(x):
+    """Whether an attribute that nothing reads stays one of the program: numbers, texts, tensors and what holds them."""
+    if type(x) in (tuple, list, dict):
+        return all(map(_is_data, x)) and (type(x) is not dict or all(map(_is_data, x.values())))
+    return isinstance(x, (torch.Tensor, torch.jit.Attribute)) or is_constant(x)
+
+
+def _final(x):
+    return tuple(map(_final, x)) if isinstance(x, (tuple, list)) else x
+
+
 class Module:
     """A module of Python, and the class of the program that is made of it."""
     is_plain = False
@@ -115,9 +134,8 @@ class Module:
             except (NameError, SyntaxError, TypeError, AttributeError):
                 self.annotations.update({n: None for n in vars(cls).get("__annotations__", {})})
         own = is_own(type(module))
-        self.fixed = set(getattr(module, "__constants__", ())) | {n for n, t in self.annotations.items() if typing.get_origin(t) is typing.Final or t is typing.Final}
-        if own:
-            self.fixed |= set(vars(module)) - {"training"}
+        self.declared = set(getattr(module, "__constants__", ())) | {n for n, t in self.annotations.items() if typing.get_origin(t) is typing.Final or t is typing.Final}
+        self.fixed = self.declared | (set(vars(module)) - {"training"} if own else set())
         self.annotations = {n: t for n, t in self.annotations.items() if n not in self.fixed and t is not None}
         if own:
             self.annotations = {}
@@ -228,12 +246,17 @@ class Module:
         kids = [(n, self.program.module(c).path()) for n, c in m._modules.items() if c is not None]
         tensors = {n: "Tensor" for table in (m._parameters, m._buffers) for n, t in table.items() if t is not None}
         optional = [n for table in (m._parameters, m._buffers) for n, t in table.items() if n in self.annotations]
+        constants = []
         for name, value in vars(m).items():
-            if not name.startswith("_") and name not in self.fields and name != "training" and (name in self.annotations or is_constant(plain(value)) or isinstance(value, torch.jit.Attribute)):
-                try:
-                    self.field(name, value, RuntimeError)
-                except RuntimeError:
-                    continue  # what cannot be an attribute is none
+            if name in _OF_EVERY_MODULE or name in self.fields or not (name in self.annotations or _is_data(value)):
+                continue
+            if name in self.declared and _is_final(plain(value)):
+                constants.append((name, _final(plain(value))))
+                continue
+            try:
+                self.field(name, value, RuntimeError)
+            except RuntimeError:
+                continue  # what cannot be an attribute is none
         for name in optional:
             tensors[name] = _types.text(self.annotations[name], self.program.class_)
         lines = ["  __parameters__ = [" + "".join(f'"{n}", ' for n, p in m._parameters.items() if p is not None) + "]",
@@ -242,6 +265,7 @@ class Module:
         if any(not n.isidentifier() for n, _ in fields):
             lines.append("  __annotations__ = []")
         lines += [f"  {n} : {t}" if n.isidentifier() else f'  __annotations__["{n}"] = {t}' for n, t in fields]
+        lines += [f"  {n} : Final[{_types.of_value(x, self.program.class_)}] = {ast.unparse(literal(x))}" for n, x in constants]
         lines += ["  " + line for _, text in self.methods.values() if text for line in text.rstrip("\n").split("\n")]
         body = "\n".join(lines) + "\n"
         cls = type(m)
