@@ -152,3 +152,16 @@ def test_operations_of_layers_have_their_flops():
         linear(x[0, 0])
         torch.nn.functional.scaled_dot_product_attention(x, x, x)
     assert [e.flops for e in p.events() if e.flops] == [384, 64, 288]
+
+
+def test_operators_open_and_close_ranges():
+    ops = torch.ops.profiler
+    with profile() as p:
+        handle = ops._record_function_enter("by_tensor", "x")
+        record = ops._record_function_enter_new("by_record")
+        torch.ones(2)
+        ops._record_function_exit(record)
+        ops._record_function_exit(handle)
+    assert handle.dtype == torch.uint8 and {"by_tensor", "by_record"} <= {e.key for e in p.key_averages()}
+    with pytest.raises(RuntimeError, match="no range with this handle"):
+        ops._record_function_exit(handle)

@@ -3,6 +3,7 @@
 Each is a schema and, where it is a line of Python, a kernel; without one a call is a NotImplementedError.
 """
 import importlib
+import itertools
 
 import rushlight as torch
 
@@ -236,6 +237,37 @@ _PRIMS = (
 )
 _TABLES = {"aten": _TABLE + _rows(_SAME, _same) + _rows(_COPIES, _copied) + _rows(_ELSEWHERE, lambda name: None),
            "prims": _PRIMS, "_c10d_functional": _COLLECTIVES, "c10d_functional": _OLD_COLLECTIVES, "c10d": _IN_PLACE}
+
+
+def _entered(name, args=None):
+    return torch.autograd.profiler.record_function(name, args).__enter__()
+
+
+def _entered_by_number(name, args=None):
+    number = next(_numbers)
+    handle = torch.tensor(list(number.to_bytes(8, "little")), dtype=torch.uint8)
+    _ranges[number] = _entered(name, args)
+    return handle
+
+
+def _left_by_number(handle):
+    number = int.from_bytes(handle.tolist(), "little") if handle.dtype == torch.uint8 and handle.dim() == 1 else -1
+    if number not in _ranges:
+        raise RuntimeError("profiler::_record_function_exit: no range with this handle is open")
+    _left(_ranges.pop(number))
+
+
+def _left(record):
+    record.__exit__(None, None, None)
+
+
+_numbers, _ranges = itertools.count(), {}  # ranges of a profile whose handle is a tensor: its bytes are the number
+_TABLES["profiler"] = (
+    ("_record_function_enter(str name, str? args=None) -> Tensor", _entered_by_number),
+    ("_record_function_enter_new(str name, str? args=None) -> __torch__.torch.classes.profiler._RecordFunction", _entered),
+    ("_record_function_exit(Tensor handle) -> ()", _left_by_number),
+    ("_record_function_exit._RecordFunction(__torch__.torch.classes.profiler._RecordFunction record) -> ()", _left),
+)
 
 
 def find(namespace, name):
