@@ -122,6 +122,8 @@ SUITES = {
     "torchrl": ("pytorch+rl", ".", ["test"]),
     "flair": ("flairNLP+flair", ".", ["tests", "-o", "addopts="]),
     "transformers": ("huggingface+transformers", ".", ["-m", "not is_pipeline_test and not is_fsdp_test and not is_tensor_parallel_test", "--ignore=tests/trainer/distributed"]),
+    "onnx2torch": ("ENOT-AutoDL+onnx2torch", ".", ["tests"]),
+    "bindsnet": ("BindsNET+bindsnet", ".", ["test"]),
     "torchao": ("pytorch+ao", ".", ["test/quantization", "test/core", "test/dtypes", "--ignore=test/quantization/pt2e"]),
 }
 ALWAYS = ["-p", "no:cacheprovider", "-p", "no:randomly", "-q", "--tb=short", "--timeout=%d", "--continue-on-collection-errors", "-p", "suites"]
