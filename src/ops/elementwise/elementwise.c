@@ -402,14 +402,14 @@ static int equal_run(const rush_op *op, const rush_value *in, rush_value *out)
         if (!(a = T("view", V(a), INTS(-1))) || !(b = T("view", V(b), INTS(-1)))) return -1;
         n = 1024;
     }
-    for (int64_t at = 0; at == 0 || at < all; at += n, n = RUSH_MIN(RUSH_MIN(4 * n, most), all - at)) {
+    for (int64_t at = 0;; n = RUSH_MIN(RUSH_MIN(4 * n, most), all - at)) {
         size_t mark = rush_scope_open();
         rush_tensor *alike = n == all ? eq(a, b) : eq(T("narrow", V(a), V((int64_t)0), V(at), V(n)), T("narrow", V(b), V((int64_t)0), V(at), V(n)));
         int failed = alike ? TN(out, "_all_true", V(alike)) : -1;
         rush_scope_close(mark);
-        if (failed || !out[0].i) return failed;
+        at += n;
+        if (failed || !out[0].i || at >= all) return failed;
     }
-    return 0;
 }
 static rush_op op_equal = {
     .schema = "equal(Tensor self, Tensor other) -> bool", .method = RUSH_METHOD, .doc = "Same size and same elements?", .run = equal_run, .flags = RUSH_NO_GRAD,
