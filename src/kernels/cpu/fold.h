@@ -59,7 +59,7 @@ struct rush_fold_stat_kernels {
     rush_fold var_f32, var_f64; /* variance (or its root) and mean */
     rush_fold lse_f32, lse_f64; /* logarithm of the sum of exponentials */
     rush_fold norm0_f32, norm1_f32, norm2_f32, norm_f32, norm_inf_f32, norm_ninf_f32;
-    rush_fold norm2_f16, norm2_bf16; /* that of f16 reads float */
+    rush_fold norm2_half; /* of half types that were made float */
     rush_fold norm0_f64, norm1_f64, norm2_f64, norm_f64, norm_inf_f64, norm_ninf_f64;
 };
 RUSH_KERNEL_TABLE(fold_stat);

@@ -1,5 +1,4 @@
 /* fold_stat.c - variance, logarithm of the sum of exponentials, vector norms. */
-#include "base/small_float.h"
 #include "kernels/cpu/fold.h"
 #include "kernels/cpu/libmvec.h"
 #include "kernels/cpu/quick_exp.h"
@@ -67,18 +66,6 @@
 #define R float
 #define ZERO 0
 #define MAP SQUARE
-#define JOIN ADD
-#define KEEP ADD
-#define RESULT(a) ((float)sqrt(a))
-#include "kernels/cpu/fold_map.inc"
-
-#define F norm2_bf16
-#define T uint16_t
-#define S float
-#define A double
-#define R float
-#define ZERO 0
-#define MAP(x) SQUARE(rush_bf16_to_f32(x))
 #define JOIN ADD
 #define KEEP ADD
 #define RESULT(a) ((float)sqrt(a))
@@ -192,8 +179,8 @@
 #define RESULT(a) ((a))
 #include "kernels/cpu/fold_map.inc"
 
-#define FOLD_NAMED(name, f, from, to, bytes) {from, {to, to}, bytes, start_##f, row_##f, cols_##f, merge_##f, finish_##f, name}
-#define FOLD(f, type, bytes) FOLD_NAMED(#f, f, type, type, bytes)
+#define FOLD_AS(name, f, type, bytes) {type, {type, type}, bytes, start_##f, row_##f, cols_##f, merge_##f, finish_##f, name}
+#define FOLD(f, type, bytes) FOLD_AS(#f, f, type, bytes)
 
 RUSH_KERNELS(fold_stat) = {
     .var_f32 = FOLD(var_f32, RUSH_F32, 24),
@@ -203,8 +190,7 @@ RUSH_KERNELS(fold_stat) = {
     .norm0_f32 = FOLD(norm0_f32, RUSH_F32, sizeof(double)),
     .norm1_f32 = FOLD(norm1_f32, RUSH_F32, sizeof(double)),
     .norm2_f32 = FOLD(norm2_f32, RUSH_F32, sizeof(double)),
-    .norm2_f16 = FOLD_NAMED("norm2_f32", norm2_half, RUSH_F32, RUSH_F32, sizeof(double)), /* a device has one for all floats */
-    .norm2_bf16 = FOLD_NAMED("norm2_f32", norm2_bf16, RUSH_BF16, RUSH_F32, sizeof(double)),
+    .norm2_half = FOLD_AS("norm2_f32", norm2_half, RUSH_F32, sizeof(double)), /* a device has one for all floats */
     .norm_f32 = FOLD(norm_f32, RUSH_F32, sizeof(double)),
     .norm_inf_f32 = FOLD(norm_inf_f32, RUSH_F32, sizeof(float)),
     .norm_ninf_f32 = FOLD(norm_ninf_f32, RUSH_F32, sizeof(float)),

@@ -12,8 +12,7 @@ static const rush_fold *norm_fold(rush_dtype read, bool wide, double p)
     const struct rush_fold_stat_kernels *k = rush_k_fold_stat;
     if (p == 0) return wide ? &k->norm0_f64 : &k->norm0_f32;
     if (p == 1) return wide ? &k->norm1_f64 : &k->norm1_f32;
-    if (p == 2 && !wide && read == RUSH_F16) return &k->norm2_f16;
-    if (p == 2 && !wide && read == RUSH_BF16) return &k->norm2_bf16;
+    if (p == 2 && !wide && (read == RUSH_F16 || read == RUSH_BF16)) return &k->norm2_half;
     if (p == 2) return wide ? &k->norm2_f64 : &k->norm2_f32;
     if (p == __builtin_inf()) return wide ? &k->norm_inf_f64 : &k->norm_inf_f32;
     if (p == -__builtin_inf()) return wide ? &k->norm_ninf_f64 : &k->norm_ninf_f32;
