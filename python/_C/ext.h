@@ -114,9 +114,9 @@ typedef struct py_override {
 extern _Thread_local py_override py_overrides;
 extern PyObject *py_disabled_torch_function;
 bool py_overrides_function(PyObject *); /* is this argument's __torch_function__ to be asked? */
-/* func.__torch_function__ of the arguments in `over` or of the mode; args as in a vectorcall */
-/* A call's arguments as a tuple and a dictionary (NULL: no keywords); -1 and an exception. */
+/* The arguments of a vectorcall as a tuple and a dictionary (NULL: no keywords); -1 and an exception. */
 int py_pack(PyObject *const *args, Py_ssize_t n, PyObject *kwnames, PyObject **tuple, PyObject **kwargs);
+/* func.__torch_function__ of the arguments in `over` or of the mode; args as in a vectorcall */
 PyObject *py_dispatch(PyObject *func, PyObject **over, int nover, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 /* Asks a mode, a tensor or a class by its __torch_function__ or __torch_dispatch__. */
 PyObject *py_ask(PyObject *who, PyObject *protocol, bool is_mode, PyObject *func, PyObject *types, PyObject *args, PyObject *kwargs);

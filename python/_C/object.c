@@ -23,16 +23,15 @@ PyObject *py_object(rush_object *o)
     return (PyObject *)x;
 }
 
+rush_object *py_object_of(PyObject *x) { return PyObject_TypeCheck(x, type) ? ((object_object *)x)->o : NULL; }
+
 int py_to_object(rush_type_text path, PyObject *x, rush_value *v)
 {
-    if (!PyObject_TypeCheck(x, type)) return 0;
-    rush_object *o = ((object_object *)x)->o;
+    rush_object *o = py_object_of(x);
     if (!o || rush_object_class(o) != rush_class_at(path)) return 0;
     *v = rush_v_object(rush_object_park(rush_object_keep(o))); /* a container may change while the call runs */
     return v->kind == RUSH_V_OBJECT ? 1 : py_raise_int();
 }
-
-rush_object *py_object_of(PyObject *x) { return PyObject_TypeCheck(x, type) ? ((object_object *)x)->o : NULL; }
 
 static void end(PyObject *self)
 {

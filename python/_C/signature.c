@@ -310,11 +310,8 @@ static void say_operator(py_function_object *f, PyObject *const *args, Py_ssize_
 {
     PyObject *tuple, *kwargs, *module = PyImport_ImportModule("rushlight._library.custom_ops"), *none = NULL;
     if (!module) return;
-    if (!py_pack(args, n, kwnames, &tuple, &kwargs)) {
-        PyObject *empty = kwargs ? py_ref(kwargs) : PyDict_New();
-        none = empty ? PyObject_CallMethod(module, "refuse", "sOO", f->overload[0].op->schema, tuple, empty) : NULL;
-        Py_XDECREF(empty);
-    }
+    if (!py_pack(args, n, kwnames, &tuple, &kwargs))
+        none = PyObject_CallMethod(module, "refuse", "sOO", f->overload[0].op->schema, tuple, kwargs ? kwargs : Py_None);
     Py_XDECREF(none);
     Py_XDECREF(tuple);
     Py_XDECREF(kwargs);

@@ -8,30 +8,25 @@ from rushlight import _C, _ops
 from rushlight.jit import _loaded
 
 _HEAD = "__torch__.torch.classes."
-_known = {}     # "ns::Name" -> its ScriptClass
+_known = {}     # path -> its ScriptClass
 
 
 def find(path):
     """The ScriptClass of "__torch__.torch.classes.ns.Name", or None."""
-    return _class(path[len(_HEAD):].replace(".", "::")) if path.startswith(_HEAD) and path.count(".") == 4 else None
-
-
-def _class(name):
-    """The ScriptClass of "ns::Name", or None."""
-    if name not in _known:
-        methods = _C._class_methods(name)
+    if path not in _known:
+        name = path[len(_HEAD):].replace(".", "::")
+        methods = _C._class_methods(name) if path.startswith(_HEAD) and path.count(".") == 4 else None
         if methods is None:
             return None
-        _known[name] = ScriptClass(name, methods)
-    return _known[name]
+        _known[path] = ScriptClass(path, name, methods)
+    return _known[path]
 
 
 class ScriptClass:
     """A registered class: a call makes an object, attributes are its static methods."""
 
-    def __init__(self, name, methods):
-        self._name, self._methods = name, methods
-        self._path = _HEAD + name.replace("::", ".")
+    def __init__(self, path, name, methods):
+        self._path, self._name, self._methods = path, name, methods
         self._calls = {m: _C._jit_get_operation("%s::%s" % (name, m))[0] for m in methods}
         self._statics = {m for m in methods if not self._takes_object(m) and m not in ("__init__", "__setstate__")}
 
@@ -152,7 +147,7 @@ class _ClassNamespace(types.ModuleType):
         if attr.startswith("__"):
             raise AttributeError(attr)
         name = self.__dict__["name"]
-        cls = _class("%s::%s" % (name, attr))
+        cls = find("%s%s.%s" % (_HEAD, name, attr))
         if cls is None:
             raise RuntimeError("Tried to instantiate class '%s.%s', but it does not exist! Ensure that it is registered via torch::class_" % (name, attr))
         return cls

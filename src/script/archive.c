@@ -114,18 +114,14 @@ static int fill(reader *r, const rush_content *x, script_value v)
 }
 
 /* An object of a class that C or C++ registered, from its state. */
-static int foreign_of(reader *r, const rush_content *x, script_value *out)
+static int restore(reader *r, const rush_content *x, const rush_op *set_state, script_value *out)
 {
-    const rush_class *c = rush_class_at((rush_type_text){x->type, strlen(x->type)});
-    const rush_op *op = c ? rush_class_method(c, "__setstate__") : NULL;
-    script_value state;
-    RUSH_CHECK(op && x->n == 2, RUSH_VALUE_ERROR, "'%s' has an object of %.200s, and no such class is registered", r->path, x->type);
-    RUSH_CHECK(++r->depth < DEEPEST, RUSH_VALUE_ERROR, "'%s': values are nested too deeply", r->path);
+    script_value state, made;
     if (value_of(r, x->items[1], &state)) return -1;
-    script_call call = {.name = op->base, .n = 1, .in = &state};
-    int failed = rush_script_run_op(op, &call, out);
+    script_call call = {.name = set_state->base, .n = 1, .in = &state};
+    int failed = rush_script_run_op(set_state, &call, &made);
     rush_script_drop(state);
-    --r->depth;
+    if (!failed) *out = made;
     return failed;
 }
 
@@ -136,20 +132,16 @@ static int box_of(reader *r, const rush_content *x, script_value *out)
         RUSH_CHECK(!m->open, RUSH_VALUE_ERROR, "'%s': a value holds itself", r->path);
         return *out = rush_script_keep(m->v), 0;
     }
-    if (x->type && rush_class_path_end(x->type)) {
-        if (foreign_of(r, x, out)) return -1;
-        if (!remember(r, x)) return rush_script_drop(*out), -1;
-        m = place(r, x);
-        m->open = false;
-        m->v = rush_script_keep(*out);
-        return 0;
-    }
-    script_class *type = x->type ? rush_script_class_find(r->u, x->type) : NULL;
-    RUSH_CHECK(!x->type || type, RUSH_VALUE_ERROR, "'%s' has an object of %.200s, and no such class", r->path, x->type);
+    const bool foreign = x->type && rush_class_path_end(x->type);
+    const rush_class *registered = foreign ? rush_class_at((rush_type_text){x->type, strlen(x->type)}) : NULL;
+    const rush_op *set_state = registered && x->n == 2 ? rush_class_method(registered, "__setstate__") : NULL;
+    script_class *type = x->type && !foreign ? rush_script_class_find(r->u, x->type) : NULL;
+    RUSH_CHECK(!foreign || set_state, RUSH_VALUE_ERROR, "'%s' has an object of %.200s, and no such class is registered", r->path, x->type);
+    RUSH_CHECK(!x->type || foreign || type, RUSH_VALUE_ERROR, "'%s' has an object of %.200s, and no such class", r->path, x->type);
     RUSH_CHECK(++r->depth < DEEPEST, RUSH_VALUE_ERROR, "'%s': values are nested too deeply", r->path);
-    script_value v = type ? rush_script_object(type) : x->kind == RUSH_CONTENT_DICT ? rush_script_dict() : rush_script_list(x->kind == RUSH_CONTENT_LIST ? SCRIPT_LIST : SCRIPT_TUPLE, 0, NULL);
+    script_value v = foreign ? SCRIPT_NOTHING : type ? rush_script_object(type) : x->kind == RUSH_CONTENT_DICT ? rush_script_dict() : rush_script_list(x->kind == RUSH_CONTENT_LIST ? SCRIPT_LIST : SCRIPT_TUPLE, 0, NULL);
     if (v.kind == SCRIPT_UNSET || !remember(r, x)) return rush_script_drop(v), -1;
-    if (fill(r, x, v)) return rush_script_drop(v), -1;
+    if (foreign ? restore(r, x, set_state, &v) : fill(r, x, v)) return rush_script_drop(v), -1;
     m = place(r, x); /* the table may have moved */
     m->open = false;
     m->v = rush_script_keep(v);

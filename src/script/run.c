@@ -822,15 +822,18 @@ int rush_script_foreign(script_call *c, const char *name, const char *suffix, sc
     return *out = SCRIPT_NOTHING, 0;
 }
 
-int rush_script_special(script_value v, const char *name, int n, const script_value *in, script_value *out)
+static int foreign_special(script_value v, const char *name, int n, const script_value *in, script_value *out)
 {
     script_value all[8] = {v};
     script_call c = {.n = n + 1, .in = all};
-    if (v.kind == SCRIPT_FOREIGN) {
-        if (n >= (int)RUSH_COUNT(all)) return SCRIPT_NOT_MINE;
-        for (int i = 0; i < n; ++i) all[i + 1] = in[i];
-        return rush_script_foreign(&c, name, "", out);
-    }
+    if (n >= (int)RUSH_COUNT(all)) return SCRIPT_NOT_MINE;
+    for (int i = 0; i < n; ++i) all[i + 1] = in[i];
+    return rush_script_foreign(&c, name, "", out);
+}
+
+int rush_script_special(script_value v, const char *name, int n, const script_value *in, script_value *out)
+{
+    if (v.kind == SCRIPT_FOREIGN) return foreign_special(v, name, n, in, out);
     const script_function *m = v.kind == SCRIPT_OBJECT ? rush_script_method_find(v.box->type, name) : NULL;
     return m ? rush_script_run(v.box->type->unit, m, v, n, in, NULL, running + 1, out) : SCRIPT_NOT_MINE;
 }

@@ -98,7 +98,7 @@ def refuse(text, args, kwargs):
     schema = parse_schema(text.partition("::")[2] if method else text)
     name = schema.name if "::" in schema.name else "aten::" + schema.name
     takes = [converter(a.written, a.N) for a in schema.arguments]
-    bound(schema, takes, name, (name.partition("::")[2] if method else name) + "()", args, kwargs)
+    bound(schema, takes, name, (name.partition("::")[2] if method else name) + "()", args, kwargs or {})
 
 
 class PyOp:
