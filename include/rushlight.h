@@ -155,7 +155,8 @@ RUSH_API void rush_tensor_print(const rush_tensor *);       /* to standard outpu
 typedef enum rush_value_kind {
     RUSH_V_NONE, RUSH_V_TENSOR, RUSH_V_INT, RUSH_V_FLOAT, RUSH_V_BOOL, RUSH_V_COMPLEX, RUSH_V_INTS, RUSH_V_FLOATS,
     RUSH_V_TENSORS, RUSH_V_VALUES, RUSH_V_STRING, RUSH_V_DTYPE, RUSH_V_DEVICE, RUSH_V_LAYOUT,
-    RUSH_V_MEMORY_FORMAT, RUSH_V_GENERATOR, RUSH_V_OBJECT
+    RUSH_V_MEMORY_FORMAT, RUSH_V_GENERATOR, RUSH_V_OBJECT,
+    RUSH_V_TUPLE, RUSH_V_DICT /* of programs of TorchScript alone: rushlight/program.h */
 } rush_value_kind;
 
 /* What an array or text points to is the caller's and lives through the call; of results, the scope's. */
@@ -170,7 +171,7 @@ struct rush_value {
         const int64_t *ints; /* also bool lists, as 0 and 1                             */
         const double *floats;
         rush_tensor **tensors; /* NULL entries where the schema says Tensor?[]          */
-        const rush_value *values; /* Scalar[]                                           */
+        const rush_value *values; /* Scalar[]; of a dict keys and values in turn        */
         const char *s;
         rush_device device;
         rush_generator *gen;

@@ -78,6 +78,7 @@ RUSH_API rush_content *rush_content_state(rush_state);    /* a dict of tensors *
 RUSH_API rush_content *rush_content_object(void);
 RUSH_API int rush_content_append(rush_content *list, rush_content *);
 RUSH_API int rush_content_set(rush_content *dict, const char *key, rush_content *);
+RUSH_API int rush_content_pair(rush_content *dict, rush_content *key, rush_content *); /* a key of any kind, which is not there yet */
 RUSH_API rush_content *rush_content_get(const rush_content *dict, const char *key); /* NULL: not there, no error */
 RUSH_API rush_content *rush_content_at(const rush_content *list, size_t i);         /* also the i-th value of a dict */
 RUSH_API rush_state rush_content_tensors(const rush_content *);                  /* all in it, names joined by dots */

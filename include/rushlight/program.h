@@ -10,6 +10,7 @@
 #ifndef RUSHLIGHT_PROGRAM_H
 #define RUSHLIGHT_PROGRAM_H
 
+#include <rushlight/library.h>
 #include <rushlight/nn.h>
 
 #ifdef __cplusplus
@@ -40,6 +41,29 @@ RUSH_API const char *rush_program_picture(const rush_module *, bool svg); /* the
 
 /* A program of TorchScript as an archive again, with its tensors as they are now: for torch.jit.load, here and in PyTorch. 0; -1 and an error. */
 RUSH_API int rush_program_save(const rush_module *, const char *path);
+/* The same with files of the caller's beside it, for _extra_files there. */
+typedef struct rush_program_file { const char *name; const void *data; size_t n; } rush_program_file;
+RUSH_API int rush_program_save_files(const rush_module *, const char *path, size_t n, const rush_program_file *);
+/* Such a file of an archive, in the scope; data NULL: it has none of this name. 0; -1 and an error. */
+RUSH_API int rush_program_load_file(const char *path, const char *name, rush_program_file *);
+
+/* ---- what a program of TorchScript consists of: methods and attributes of any type ----
+ *
+ *     rush_value text = rush_v_string("a torch"), ids;
+ *     rush_object_call(rush_program_object(net), "encode", 1, &text, NULL, &ids);
+ *
+ * Values cross by copy, but tensors, modules and objects are the same ones. Lists are RUSH_V_VALUES (those of ints, floats and tensors are taken in arrays, too),
+ * tuples RUSH_V_TUPLE, dicts RUSH_V_DICT; modules and objects RUSH_V_OBJECT, which live in the scope. Objects of classes that C or C++ registered are taken by all of these, too. */
+RUSH_API rush_object *rush_program_object(const rush_module *); /* of the module of such a program; NULL and an error */
+RUSH_API rush_module *rush_object_module(const rush_object *);  /* with its tensors; NULL: it is no module's. In the scope */
+RUSH_API const char *rush_object_type(const rush_object *);     /* "__torch__.Net" */
+/* Calls a method; names, which may be NULL, has NULL for arguments by position. -1 and an error. */
+RUSH_API int rush_object_call(rush_object *, const char *method, int n, const rush_value *in, const char *const *names, rush_value *out);
+RUSH_API int rush_object_get(rush_object *, const char *attribute, rush_value *out);
+RUSH_API int rush_object_set(rush_object *, const char *attribute, rush_value);
+/* The i-th method or attribute of a program's object, by name; NULL: there are no more. */
+RUSH_API const char *rush_object_method_at(const rush_object *, int i);
+RUSH_API const char *rush_object_attribute_at(const rush_object *, int i);
 
 /* Writes a program (.pt2, or ONNX, which a zip then holds) with what stands around it: files or texts as the first input, the likeliest classes and their labels as results.
  * One file, no code; rush_program_load() reads it, PyTorch a .pt2 of them without what was put around it. It is read once before it takes its place.

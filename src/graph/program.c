@@ -236,12 +236,6 @@ int rush_program_freeze(rush_module *m)
     return 0;
 }
 
-int rush_program_save(const rush_module *m, const char *path)
-{
-    if (!m || !rush_lives(m, "a module") || !rush_script_is_program(m)) return rush_failed() ? -1 : rush_fail(RUSH_NOT_IMPLEMENTED, "only programs of TorchScript are written as archives");
-    return rush_script_program_save(m, path);
-}
-
 const char *rush_program_text(const rush_module *m)
 {
     if (m && rush_lives(m, "a module") && rush_script_is_program(m)) return rush_script_program_text(m);

@@ -125,6 +125,14 @@ int rush_content_append(rush_content *list, rush_content *x)
     return rush_content_add(list, &x, 1);
 }
 
+int rush_content_pair(rush_content *dict, rush_content *key, rush_content *x)
+{
+    if (rush_failed()) return -1;
+    if (!rush_content_given(dict) || !rush_content_given(key) || !rush_content_given(x)) return -1;
+    RUSH_CHECK(dict->kind == RUSH_CONTENT_DICT, RUSH_TYPE_ERROR, "only dictionaries have keys");
+    return rush_content_add(dict, (rush_content *[]){key, x}, 2);
+}
+
 int rush_content_set(rush_content *dict, const char *key, rush_content *x)
 {
     if (rush_failed()) return -1;

@@ -83,41 +83,38 @@ static int nested_holds(const rush_op *op, int i, const rush_value *v)
     return 0;
 }
 
+static int tensor_holds(const rush_tensor *t, bool optional) { return t ? t->ndim > RUSH_MAXDIM ? -1 : 1 : optional; }
+
+int rush_value_holds(const rush_value *v, bool optional_items)
+{
+    int ok = 1;
+    switch (v->kind) {
+    case RUSH_V_TENSOR: return tensor_holds(v->t, false);
+    case RUSH_V_TENSORS:
+        ok = v->tensors || !v->n;
+        for (uint32_t k = 0; ok > 0 && k < v->n; ++k) ok = tensor_holds(v->tensors[k], optional_items);
+        return ok;
+    case RUSH_V_VALUES: case RUSH_V_TUPLE: case RUSH_V_DICT: return v->values || !v->n;
+    case RUSH_V_INTS: return v->ints || !v->n;
+    case RUSH_V_FLOATS: return v->floats || !v->n;
+    case RUSH_V_STRING: case RUSH_V_GENERATOR: return v->s != NULL;
+    case RUSH_V_DTYPE: return v->i >= 0 && v->i < RUSH_DTYPES;
+    case RUSH_V_DEVICE: return v->device.type < RUSH_DEVICES;
+    case RUSH_V_LAYOUT: return v->i >= 0 && v->i < RUSH_LAYOUTS;
+    case RUSH_V_MEMORY_FORMAT: return v->i >= 0 && v->i <= RUSH_CHANNELS_LAST_3D;
+    default: return v->kind <= RUSH_V_DICT;
+    }
+}
+
 int rush_arg_holds(const rush_op *op, int i, const rush_value *v)
 {
     const rush_arg *a = &op->args[i];
-    bool ok = true;
-    switch (v->kind) {
-    case RUSH_V_TENSOR:
-        if (v->t && v->t->ndim > RUSH_MAXDIM) return after_scope(op, i);
-        ok = v->t;
-        break;
-    case RUSH_V_TENSORS:
-        ok = v->tensors || !v->n;
-        for (uint32_t k = 0; ok && k < v->n; ++k) {
-            if (v->tensors[k] && v->tensors[k]->ndim > RUSH_MAXDIM) return after_scope(op, i);
-            ok = v->tensors[k] || a->optional_items;
-        }
-        break;
-    case RUSH_V_OBJECT: return nested_holds(op, i, v);
-    case RUSH_V_VALUES:
-        ok = v->values || !v->n;
-        if (ok && a->type == RUSH_A_NESTED) return nested_holds(op, i, v);
+    int ok = rush_value_holds(v, a->optional_items);
+    if (ok < 0) return after_scope(op, i);
+    if (ok && (v->kind == RUSH_V_OBJECT || (v->kind == RUSH_V_VALUES && a->type == RUSH_A_NESTED))) return nested_holds(op, i, v);
+    if (v->kind == RUSH_V_VALUES)
         for (uint32_t k = 0; ok && k < v->n; ++k) ok = rush_is_number(v->values[k]);
-        break;
-    case RUSH_V_INTS:
-        RUSH_CHECK(a->type != RUSH_A_BOOL || !a->fixed || v->n == (uint32_t)a->fixed, RUSH_TYPE_ERROR, "%s(): argument '%s' (position %d) must be %d bools, not %u",
-                   op->base, a->name, i + 1, a->fixed, (unsigned)v->n);
-        ok = v->ints || !v->n;
-        break;
-    case RUSH_V_FLOATS: ok = v->floats || !v->n; break;
-    case RUSH_V_STRING:
-    case RUSH_V_GENERATOR: ok = v->s; break;
-    case RUSH_V_DTYPE: ok = v->i >= 0 && v->i < RUSH_DTYPES; break;
-    case RUSH_V_DEVICE: ok = v->device.type < RUSH_DEVICES; break;
-    case RUSH_V_LAYOUT: ok = v->i >= 0 && v->i < RUSH_LAYOUTS; break;
-    case RUSH_V_MEMORY_FORMAT: ok = v->i >= 0 && v->i <= RUSH_CHANNELS_LAST_3D; break;
-    default: break;
-    }
+    RUSH_CHECK(v->kind != RUSH_V_INTS || a->type != RUSH_A_BOOL || !a->fixed || v->n == (uint32_t)a->fixed, RUSH_TYPE_ERROR, "%s(): argument '%s' (position %d) must be %d bools, not %u",
+               op->base, a->name, i + 1, a->fixed, (unsigned)v->n);
     return ok ? 0 : rush_fail(RUSH_TYPE_ERROR, "%s(): argument '%s' (position %d) is NULL, holds a NULL, or names what there is not", op->base, a->name, i + 1);
 }

@@ -1,13 +1,8 @@
 /* object.c - classes of programs and their objects: rushlight/library.h. An object is counted; what it holds only its program knows. */
 #include "op/object.h"
+#include "base/buried.h"
 #include <ctype.h>
 #include <stdio.h>
-
-struct rush_class {
-    rush_class *next;
-    void (*end)(void *data);
-    char path[];
-};
 
 struct rush_object {
     rush_object_end end; /* first: objects are parked in scopes */
@@ -92,12 +87,14 @@ bool rush_class_any_has(const char *method)
     return false;
 }
 
+static bool given(const rush_object *o) { return rush_lives(o, "an object"); }
+
 static void end_object(void *object)
 {
     rush_object *o = object;
     if (atomic_fetch_sub(&o->refs, 1) != 1) return;
     if (o->of->end && o->data) o->of->end(o->data);
-    rush_free(o);
+    rush_bury_handle(o, sizeof *o);
 }
 
 rush_object *rush_object_new(const rush_class *c, void *data)
@@ -116,14 +113,13 @@ rush_object *rush_object_new(const rush_class *c, void *data)
 
 const rush_class *rush_object_class(const rush_object *o)
 {
-    RUSH_CHECK_NULL(o, RUSH_TYPE_ERROR, "rush_object_class: the object is NULL");
-    return o->of;
+    return given(o) ? o->of : NULL;
 }
 
 void *rush_object_data(const rush_object *o, const rush_class *c)
 {
-    RUSH_CHECK_NULL(o && c, RUSH_TYPE_ERROR, "rush_object_data: the object or the class is NULL");
-    return o->of == c ? o->data : NULL;
+    RUSH_CHECK_NULL(c, RUSH_TYPE_ERROR, "rush_object_data: the class is NULL");
+    return given(o) && o->of == c ? o->data : NULL;
 }
 
 void rush_object_become(rush_object *o, rush_object *made)
@@ -135,13 +131,13 @@ void rush_object_become(rush_object *o, rush_object *made)
 
 rush_object *rush_object_keep(rush_object *o)
 {
-    if (o) atomic_fetch_add_explicit(&o->refs, 1, memory_order_relaxed);
+    if (o && given(o)) atomic_fetch_add_explicit(&o->refs, 1, memory_order_relaxed);
     return o;
 }
 
 void rush_object_drop(rush_object *o)
 {
-    if (o) end_object(o);
+    if (o && given(o)) end_object(o);
 }
 
-rush_object *rush_object_park(rush_object *o) { return rush_park_object(o); }
+rush_object *rush_object_park(rush_object *o) { return o && given(o) ? rush_park_object(o) : NULL; }

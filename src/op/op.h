@@ -84,6 +84,8 @@ int rush_arg_wrong(const rush_op *, int i, const rush_value *); /* -1: not of a 
 bool rush_numbers_only(const rush_op *, const rush_value *in); /* is argument 0, of which results have their shape, one, and nothing a tensor? */
 /* The call again with what was given made fit: floats of integers, tensors of the numbers that a composite gets. */
 int rush_call_fitted(rush_form, const rush_op *, const rush_value *in, rush_value *out);
+/* 1; 0: it is NULL, holds a NULL, or names what there is not; -1: a tensor in it is used after its scope was closed. */
+int rush_value_holds(const rush_value *, bool optional_items);
 int rush_arg_holds(const rush_op *, int i, const rush_value *); /* -1 and an error if what it holds or points to is not there */
 
 /* ---- making results in shape rules ---- */

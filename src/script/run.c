@@ -124,6 +124,10 @@ static int attribute_set(script_value v, const char *name, int depth, script_val
         rush_drop(old);
         return 0;
     }
+    if (v.box->module && !strcmp(name, "training")) {
+        RUSH_CHECK(to.kind == SCRIPT_BOOL, RUSH_TYPE_ERROR, "'training' is a bool and cannot become a %s", rush_script_kind_name(to));
+        return v.box->module->training = to.i, 0;
+    }
     script_field *f = rush_script_field_find(v.box->type, name);
     const script_function *setter = f ? NULL : property_of(v, name, "setter");
     if (setter) {

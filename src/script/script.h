@@ -229,7 +229,7 @@ RUSH_PY script_unit *rush_script_load(const char *path);
 /* The same as an archive, with more files: to a sink, 0 or -1 and an error. */
 struct rush_archive_file;
 RUSH_PY int rush_script_write(const script_unit *, script_value root, int (*sink)(void *to, const void *, size_t), void *to, size_t n, const struct rush_archive_file *);
-int rush_script_program_save(const struct rush_module *, const char *path);
+script_value rush_script_program_value(const struct rush_module *); /* borrowed */
 struct rush_module *rush_script_program(const char *path); /* as a module of C; parked */
 bool rush_script_is_archive(const char *path); /* a zip of torch.jit.save; what cannot be read is none, and no error */
 bool rush_script_is_program(const struct rush_module *);

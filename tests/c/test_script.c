@@ -46,6 +46,84 @@ static void several_results_come_one_after_the_other(void **state)
     }
 }
 
+/* Every attribute of every module is read, set to what it was, and read again; every method is called without arguments. */
+static int looked_at(rush_object *o, int depth)
+{
+    int seen = 0;
+    rush_value v, again;
+    for (int i = 0; rush_object_attribute_at(o, i); ++i, ++seen) {
+        const char *name = rush_object_attribute_at(o, i);
+        assert_int_equal(rush_object_get(o, name, &v), 0);
+        assert_int_equal(rush_object_set(o, name, v), 0);
+        assert_int_equal(rush_object_get(o, name, &again), 0);
+        assert_true(v.kind == again.kind && v.n == again.n);
+        if (v.kind == RUSH_V_OBJECT && depth < 5) seen += looked_at(v.object, depth + 1);
+    }
+    for (int i = 0; rush_object_method_at(o, i); ++i, ++seen) {
+        if (!rush_object_call(o, rush_object_method_at(o, i), 0, NULL, NULL, &v)) continue;
+        assert_non_null(rush_error());
+        rush_error_clear();
+    }
+    return seen;
+}
+
+static void attributes_and_methods(void **state)
+{
+    rush_object *kept = NULL;
+    rush_module *net = NULL;
+    rush_scope() {
+        for (size_t k = 0; k < sizeof names / sizeof *names; ++k) assert_true(looked_at(rush_program_object(rush_program_load(file(names[k], ".pt"))), 0) > 4);
+        assert_null(rush_error());
+        net = rush_module_keep(rush_program_load(file("cnn_scripted", ".pt")));
+        rush_object *o = rush_program_object(net);
+        rush_value v, x = rush_v_tensor(((const rush_content *)rush_load(file("cnn_scripted", ".io")))->items[0]->items[0]->t), two[] = {x, x};
+        assert_int_equal(rush_object_call(o, "forward", 1, &x, NULL, &v), 0);
+        assert_true(v.kind == RUSH_V_TENSOR && differs(v.t, rush_forward(net, x.t)) == 0);
+        assert_int_equal(rush_object_set(o, "training", rush_v_bool(true)), 0);
+        assert_true(rush_module_training(net) && strstr(rush_object_type(o), "__torch__"));
+        const char *wrong[] = {"nobody"};
+        assert_int_equal(rush_object_call(o, "forward", 1, &x, wrong, &v), -1), rush_error_clear();
+        assert_int_equal(rush_object_call(o, "forward", 2, two, NULL, &v), -1), rush_error_clear();
+        assert_int_equal(rush_object_call(o, "nothing", 0, NULL, NULL, &v), -1), rush_error_clear();
+        assert_int_equal(rush_object_get(o, "nothing", &v), -1), rush_error_clear();
+        assert_int_equal(rush_object_set(o, "nothing", x), -1), rush_error_clear();
+        assert_int_equal(rush_object_set(o, "training", x), -1), rush_error_clear();
+        rush_value deep = {.kind = RUSH_V_TUPLE, .n = 1}; /* holds itself */
+        deep.values = &deep;
+        assert_int_equal(rush_object_call(o, "forward", 1, &deep, NULL, &v), -1), rush_error_clear();
+        assert_null(rush_program_object(rush_nn_linear(2, 2))), rush_error_clear();
+        kept = rush_object_keep(o);
+    }
+    rush_module_drop(net); /* the object keeps the program alive */
+    rush_scope() {
+        rush_value v;
+        assert_int_equal(rush_object_get(kept, "training", &v), 0);
+        assert_non_null(rush_object_module(kept));
+    }
+    rush_object_drop(kept);
+    assert_null(rush_error());
+}
+
+static void files_beside_the_program(void **state)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/rush_script_%d.pt", (int)getpid());
+    rush_scope() {
+        rush_program_file files[] = {{"labels.txt", "cat\ndog", 7}, {"empty", NULL, 0}}, got;
+        rush_module *net = rush_program_load(file("cnn_scripted", ".pt"));
+        assert_int_equal(rush_program_save_files(net, path, 2, files), 0);
+        assert_int_equal(rush_program_load_file(path, "labels.txt", &got), 0);
+        assert_true(got.n == 7 && !memcmp(got.data, "cat\ndog", 7));
+        assert_int_equal(rush_program_load_file(path, "nothing", &got), 0);
+        assert_true(!got.data && !got.n);
+        assert_int_equal(rush_program_load_file("/nonexistent", "labels.txt", &got), -1), rush_error_clear();
+        rush_object *again = rush_program_object(rush_program_load(path));
+        assert_true(looked_at(again, 0) > 4);
+    }
+    unlink(path);
+    assert_null(rush_error());
+}
+
 static void damage_is_an_error(void **state)
 {
     char bytes[20000], path[64];
@@ -70,6 +148,6 @@ static void damage_is_an_error(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(results_are_pytorchs_and_weights_learn), cmocka_unit_test(several_results_come_one_after_the_other), cmocka_unit_test(damage_is_an_error)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(results_are_pytorchs_and_weights_learn), cmocka_unit_test(several_results_come_one_after_the_other), cmocka_unit_test(attributes_and_methods), cmocka_unit_test(files_beside_the_program), cmocka_unit_test(damage_is_an_error)};
     return SUITE(tests);
 }

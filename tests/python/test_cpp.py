@@ -3,6 +3,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+from typing import Dict, List, Optional, Tuple
 
 import pytest
 from places import BUILD, ROOT
@@ -248,6 +249,114 @@ def test_torch_runs_programs(tmp_path):
     expected = rows + "[ CPUFloatType{2,2} ]\n" + grads + "one\n0 %g\n2 1\n0 1 1\nthrown\n" % net.eval()(x).sum().item()
     assert run_torch_program("program.cpp", tmp_path, str(tmp_path / "net.pt"), str(tmp_path / "saved.pt")) == expected
     assert torch.equal(torch.jit.load(str(tmp_path / "saved.pt"))(x), net(x))
+
+
+class Inner(torch.nn.Module):
+    def __init__(self, n: int):
+        super().__init__()
+        self.linear = torch.nn.Linear(n, 2)
+        self.register_buffer("seen", torch.zeros(1))
+        self.scale = 0.5
+
+    def forward(self, x):
+        return self.linear(x) * self.scale
+
+
+class Everything(torch.nn.Module):
+    names: List[str]
+    table: Dict[str, int]
+
+    def __init__(self):
+        super().__init__()
+        self.inner = Inner(3)
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)])
+        self.names = ["a", "b"]
+        self.table = {"one": 1, "two": 2}
+        self.count = 3
+        self.flag = True
+        self.weights = torch.nn.Parameter(torch.arange(2.))
+        self.title = "net"
+        self.pair = (1, "x")
+
+    def forward(self, x, k: int = 2, names: Optional[List[str]] = None) -> Dict[str, torch.Tensor]:
+        y = self.inner(x)
+        for layer in self.layers:
+            y = layer(y)
+        out = {"y": y * k, "w": self.weights}
+        if names is not None:
+            for n in names:
+                out[n] = y.sum()
+        return out
+
+    @torch.jit.export
+    def encode(self, s: str, d: Dict[str, int]) -> List[int]:
+        return [d[w] if w in d else -1 for w in s.split()]
+
+    @torch.jit.export
+    def mixed(self, xs: List[torch.Tensor], p: Tuple[int, float], deep: List[List[int]]) -> Tuple[List[torch.Tensor], float, List[List[int]], Optional[int], Dict[int, float], bool]:
+        return [x + p[0] for x in xs], p[1] * 2, deep + [[7]], None, {1: 0.5, 2: 1.5}, len(xs) > 1
+
+    @torch.jit.export
+    def bump(self) -> int:
+        self.count += 1
+        self.names.append("c")
+        return self.count
+
+
+SCRIPTED = """\
+cat
+dog
+10 2
+-0.5898 -1.3711
+[ CPUFloatType{1,2} ]
+y -2.94122
+w 1
+p -0.980408
+q -0.980408
+-0.2949 -0.6855
+[ CPUFloatType{1,2} ]
+[4, -1, 4]
+([ 3  3  3
+[ CPUFloatType{1,3} ],  3  3  3
+[ CPUFloatType{1,3} ]], 0.5, [[1, 2], [7]], None, {1: 0.5, 2: 1.5}, True)
+6111111
+2 2 7
+3Truenet[a, b]{one: 1, two: 2}(1, x)
+44[a, b, c]105
+11 4
+110.5 -0.10795
+weights inner.linear.weight inner.linear.bias layers.0.weight layers.0.bias layers.1.weight layers.1.bias weights inner.seen inner layers [] [inner] [inner.linear] [layers] [layers.0] [layers.1] seen training scale linear linear.weight linear.bias linear.training 2 6 7
+forward bump encode mixed 10
+11100011 1
+Double
+more11
+3[1, 2.5, x]{t: (True, None)}
+(1, t, 2.5)10
+thrown
+thrown
+thrown
+thrown
+"""     # what libtorch 2.13 prints, but for the attribute _is_full_backward_hook of modules
+
+
+def test_torch_scripts_of_any_values(registered, tmp_path):
+    torch.manual_seed(0)
+    torch.jit.save(torch.jit.script(Everything().eval()), tmp_path / "net.pt", _extra_files={"labels.txt": "cat\ndog"})
+    torch.save({"a": torch.arange(3), "list": [1, 2.5, "x"], "nested": {"t": (True, None)}}, tmp_path / "pickle.pt")
+
+    class Objects(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words = registered.Words(["u", "v"])
+
+        def forward(self, x, c: torch.classes.test_classes.Counter):
+            self.words.merge(torch.classes.test_classes.Words(["n"]))
+            return self.words.pop(), len(self.words), torch.ops.test_classes.twice(c).apply(x), c.get()
+
+    torch.jit.save(torch.jit.script(Objects()), tmp_path / "objects.pt")
+    told = run_torch_program("scripted.cpp", tmp_path, *(str(tmp_path / name) for name in ("net.pt", "pickle.pt", "saved.pt", "objects.pt")))
+    assert told == SCRIPTED + "102\nn2 82 2\nthrown\n"
+    assert torch.jit.load(tmp_path / "saved.pt").count == 11
 
 
 def test_readme_as_cpp(tmp_path):

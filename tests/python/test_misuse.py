@@ -37,6 +37,7 @@ FINE = {
     "rush_lm_chat": {3}, "rush_texts": {2}, "rush_text_at": {2},
 }
 MODEL = pathlib.Path(__file__).resolve().parents[1] / "data" / "gguf" / "llama3.gguf"
+SCRIPT = MODEL.parents[1] / "scripts" / "values.pt"
 SKIPPED = re.compile("rush_fail$|rush_log$|rush_scope_|rush_error|rush_op_register|rush_device_register|rush_backend|rush_num_threads_set|rush_flush_denormals|rush_memory|rush_store_list_free$|rush_profile_to$|rush_generator_state$")  # the last but one: its n is what rush_store_list() said; the last: writes 5056 bytes
 
 
@@ -129,6 +130,8 @@ class Making:
             return self.tensor()
         if word == "rush_module":
             return self.call("rush_nn_linear_with", 3, 2, self.hold(ctypes.create_string_buffer(64)))
+        if word == "rush_object":
+            return self.call("rush_program_object", self.call("rush_program_load", self.hold(ctypes.create_string_buffer(str(SCRIPT).encode()))))
         if word == "rush_optim":
             x = self.call("rush_requires_grad_set", self.tensor(), True)
             return self.call("rush_sgd_with", self.tensors(x), self.hold(ctypes.create_string_buffer(256)))
@@ -171,7 +174,7 @@ class Making:
             word = "rush_tensor"
         if word == "rush_value" and "const" in text:
             word = "rush_tensor"
-        if word not in ("rush_tensor", "rush_module", "rush_optim", "rush_content", "rush_lm", *words) or re.search(r"\*\*(out|sample|batch)$|\(", text):
+        if word not in ("rush_tensor", "rush_module", "rush_object", "rush_optim", "rush_content", "rush_lm", *words) or re.search(r"\*\*(out|sample|batch)$|\(", text):
             return None  # or a place that is written to
         mark = self.lib.rush_scope_open()
         thing = self.thing(word)

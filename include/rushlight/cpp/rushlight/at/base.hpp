@@ -316,12 +316,35 @@ using OptionalIntArrayRef = OptionalArrayRef<int64_t>;
 
 /* ---- containers that are shared when copied, as in TorchScript ---- */
 
+/* What PyTorch wants to be told of lists and dictionaries of any values; a name here. */
+class Type {
+    std::string text;
+
+public:
+    explicit Type(std::string name) : text(std::move(name)) {}
+    const std::string &str() const { return text; }
+};
+using TypePtr = std::shared_ptr<Type>;
+#define C10_TYPE_(name, text)                                                                               \
+    struct name##Type {                                                                                     \
+        static TypePtr get() { return std::make_shared<Type>(text); }                                       \
+    };
+C10_TYPE_(Any, "Any") C10_TYPE_(Tensor, "Tensor") C10_TYPE_(Int, "int") C10_TYPE_(Float, "float") C10_TYPE_(Bool, "bool") C10_TYPE_(String, "str") C10_TYPE_(None, "NoneType")
+#undef C10_TYPE_
+struct ListType {
+    static TypePtr create(const TypePtr &of) { return std::make_shared<Type>("List[" + of->str() + "]"); }
+};
+struct DictType {
+    static TypePtr create(const TypePtr &key, const TypePtr &value) { return std::make_shared<Type>("Dict(" + key->str() + ", " + value->str() + ")"); }
+};
+
 template <class T> class List {
     std::shared_ptr<std::vector<T>> items = std::make_shared<std::vector<T>>();
 
 public:
     using value_type = T;
     List() = default;
+    explicit List(const TypePtr &) {}
     List(std::initializer_list<T> v) : items(std::make_shared<std::vector<T>>(v)) {}
     explicit List(ArrayRef<T> v) : items(std::make_shared<std::vector<T>>(v.begin(), v.end())) {}
     List(std::vector<T> v) : items(std::make_shared<std::vector<T>>(std::move(v))) {}
@@ -350,6 +373,7 @@ public:
     auto begin() const { return items->cbegin(); }
     auto end() const { return items->cend(); }
     std::vector<T> vec() const { return *items; }
+    ArrayRef<T> ref() const { return *items; }
     List copy() const { return List(*items); }
 };
 
@@ -375,6 +399,8 @@ private:
     std::shared_ptr<Table> table = std::make_shared<Table>();
 
 public:
+    Dict() = default;
+    Dict(const TypePtr &, const TypePtr &) {}
     size_t size() const { return table->entries.size(); }
     bool empty() const { return table->entries.empty(); }
     bool contains(const K &key) const { return table->place.count(key) > 0; }

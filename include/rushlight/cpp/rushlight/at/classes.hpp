@@ -6,32 +6,10 @@
 
 namespace c10::detail {
 
-/* A class of C++ once it is registered. */
-template <class T> struct Registered {
-    inline static const rush_class *as = nullptr;
-    static const rush_class *get()
-    {
-        TORCH_CHECK(as, "Can't find class ", typeid(T).name(), " in tmap, make sure that it is registered with torch::class_");
-        return as;
-    }
-};
-
-/* Objects hold a pointer of their own. */
 template <class T> struct Boxed<intrusive_ptr<T>> {
     static std::string schema() { return rush_class_path(Registered<T>::get()); }
-    static intrusive_ptr<T> unbox(const rush_value &v)
-    {
-        if (v.kind != RUSH_V_OBJECT) return {};
-        void *data = rush_object_data(v.object, Registered<T>::get());
-        TORCH_CHECK(data, "an object of ", schema(), " is used before its __init__");
-        return *static_cast<intrusive_ptr<T> *>(data);
-    }
-    static rush_value box(const intrusive_ptr<T> &x)
-    {
-        rush_object *o = x ? rush_object_new(Registered<T>::get(), new intrusive_ptr<T>(x)) : nullptr;
-        if (x && !o) raise();
-        return rush_v_object(o);
-    }
+    static intrusive_ptr<T> unbox(const rush_value &v) { return v.kind == RUSH_V_OBJECT ? Registered<T>::unbox(v.object) : intrusive_ptr<T>(); }
+    static rush_value box(const intrusive_ptr<T> &x) { return rush_v_object(x ? Registered<T>::box(x) : nullptr); }
 };
 
 } // namespace c10::detail

@@ -31,7 +31,7 @@ struct Entries {
 
 namespace detail {
 
-inline rush_content *checked(rush_content *x)
+template <class Content> Content *checked(Content *x)
 {
     if (!x) c10::detail::raise();
     return x;
@@ -45,12 +45,17 @@ inline rush_content *content_of(const c10::IValue &x)
     if (x.isDouble()) return checked(rush_content_float(x.toDouble()));
     if (x.isString()) return checked(rush_content_text(x.toStringRef().c_str()));
     if (x.isNone()) return checked(rush_content_none());
-    TORCH_CHECK(x.isTuple() || x.isTensorList(), "an archive takes tensors, numbers, text and tuples, but got ", x.tagKind());
+    TORCH_CHECK(x.isTuple() || x.isList() || x.isGenericDict(), "an archive takes tensors, numbers, text, lists, tuples and dictionaries, but got ", x.tagKind());
+    if (x.isGenericDict()) {
+        rush_content *dict = checked(rush_content_dict());
+        for (const auto &entry : x.toGenericDict()) c10::detail::check(rush_content_pair(dict, content_of(entry.key()), content_of(entry.value())));
+        return dict;
+    }
     rush_content *items = checked(x.isTuple() ? rush_content_tuple() : rush_content_list());
     if (x.isTuple())
         for (const c10::IValue &item : x.toTuple()->elements()) c10::detail::check(rush_content_append(items, content_of(item)));
     else
-        for (const Tensor &item : x.toTensorVector()) c10::detail::check(rush_content_append(items, content_of(item)));
+        for (const c10::IValue &item : x.toList()) c10::detail::check(rush_content_append(items, content_of(item)));
     return items;
 }
 inline rush_content *content_of(const Entries &entries)
@@ -77,9 +82,18 @@ inline c10::IValue value_of(const rush_content *x)
         return c10::IValue::tuple(std::move(items));
     }
     case RUSH_CONTENT_LIST: {
-        std::vector<Tensor> items;
-        for (size_t i = 0; i < x->n && x->items[i]->kind == RUSH_CONTENT_TENSOR; ++i) items.push_back(Tensor::of(x->items[i]->t));
-        return items;
+        std::vector<Tensor> tensors;
+        c10::List<c10::IValue> items;
+        for (size_t i = 0; i < x->n; ++i) {
+            items.push_back(value_of(x->items[i]));
+            if (x->items[i]->kind == RUSH_CONTENT_TENSOR) tensors.push_back(items.get(i).toTensor());
+        }
+        return tensors.size() == x->n ? c10::IValue(tensors) : c10::IValue(items);
+    }
+    case RUSH_CONTENT_DICT: {
+        c10::Dict<c10::IValue, c10::IValue> dict;
+        for (size_t i = 0; i + 1 < x->n; i += 2) dict.insert(value_of(x->items[i]), value_of(x->items[i + 1]));
+        return dict;
     }
     default: return {};
     }
