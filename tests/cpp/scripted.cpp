@@ -24,7 +24,7 @@ int main(int, char **argv)
     std::cout << net.run_method("encode", "a b a", known) << "\n";
     c10::impl::GenericList deep(c10::ListType::create(c10::IntType::get()));
     deep.push_back(IValue(std::vector<int64_t>{1, 2}));
-    IValue mixed = net.get_method("mixed")({std::vector<torch::Tensor>{x, x}, std::make_tuple(int64_t(2), 0.25), deep});
+    IValue mixed = net.get_method("mixed")({std::vector<torch::Tensor>{x, x}, c10::ivalue::Tuple::create({2, 0.25}), deep});
     std::cout << mixed << "\n";
     const auto &parts = mixed.toTuple()->elements();
     std::cout << parts.size() << parts[0].isTensorList() << parts[1].isDouble() << parts[2].isList() << parts[3].isNone() << parts[4].isGenericDict() << parts[5].toBool() << "\n";

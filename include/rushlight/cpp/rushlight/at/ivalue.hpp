@@ -342,6 +342,12 @@ namespace impl {
 using GenericList = List<IValue>;
 using GenericDict = Dict<IValue, IValue>;
 } // namespace impl
+namespace ivalue {
+struct Tuple {
+    static IValue create(std::vector<IValue> items) { return IValue::tuple(std::move(items)); }
+    template <class... T> static IValue create(T &&...x) { return IValue::tuple({IValue(std::forward<T>(x))...}); }
+};
+} // namespace ivalue
 
 inline bool operator==(const IValue &a, const IValue &b)
 {
