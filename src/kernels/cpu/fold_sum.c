@@ -1,13 +1,10 @@
 /* fold_sum.c - sums, products, any and all. Floats are summed in blocks that join a double; doubles carry their
  * rounding error along. */
 #include "base/small_float.h"
+#include "kernels/cpu/complex_product.h"
 #include "kernels/cpu/fold.h"
 #include <complex.h>
 #include <math.h>
-#ifndef CMPLX /* glibc has them for gcc only */
-#define CMPLX(a, b) __builtin_complex((double)(a), (double)(b))
-#define CMPLXF(a, b) __builtin_complex((float)(a), (float)(b))
-#endif
 
 #define ADD(a, b) ((a) + (b))
 #define TIMES(a, b) ((a) * (b))
@@ -171,19 +168,6 @@
 #define KEEP TIMES
 #define RESULT SAME
 #include "kernels/cpu/fold_map.inc"
-
-/* The product without C's detour for infinities. */
-static inline float complex times_c64(float complex a, float complex b)
-{
-    float ar = crealf(a), ai = cimagf(a), br = crealf(b), bi = cimagf(b);
-    return CMPLXF(ar * br - ai * bi, ar * bi + ai * br);
-}
-
-static inline double complex times_c128(double complex a, double complex b)
-{
-    double ar = creal(a), ai = cimag(a), br = creal(b), bi = cimag(b);
-    return CMPLX(ar * br - ai * bi, ar * bi + ai * br);
-}
 
 #define F prod_c64
 #define T float complex

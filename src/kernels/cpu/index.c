@@ -1,7 +1,7 @@
 /* index.c - elements taken from, and put to, places that an array of offsets names. */
+#include "kernels/cpu/complex_product.h"
 #include "kernels/cpu/index.h"
 #include "kernels/cpu/simd.h"
-#include <complex.h>
 #include <math.h>
 #if defined(__F16C__)
 #include <immintrin.h>
@@ -248,6 +248,7 @@ RUSH_WRAPPING_END
 #define LOAD(x) (x)
 #define STORE(x) (x)
 #define SCALE at->alpha[0] + at->alpha[1] * I
+#define TIMES(a, b) times_c64(a, b)
 #define NAME(x) x##_c64
 #include "kernels/cpu/index_combine.inc"
 #define T double complex
@@ -255,6 +256,7 @@ RUSH_WRAPPING_END
 #define LOAD(x) (x)
 #define STORE(x) (x)
 #define SCALE at->alpha[0] + at->alpha[1] * I
+#define TIMES(a, b) times_c128(a, b)
 #define NAME(x) x##_c128
 #include "kernels/cpu/index_combine.inc"
 #define T halves
@@ -262,6 +264,7 @@ RUSH_WRAPPING_END
 #define LOAD(x) halves_load(x)
 #define STORE(x) halves_store(x)
 #define SCALE at->alpha[0] + at->alpha[1] * I
+#define TIMES(a, b) times_c64(a, b)
 #define NAME(x) x##_c32
 #include "kernels/cpu/index_combine.inc"
 
