@@ -3,6 +3,7 @@
  * A function of one tensor runs on the values, and its derivative is the dense record's, run on values too. Sums and
  * products of two tensors join entries by the numbers of their places.
  */
+#include "ops/elementwise/pointwise.h"
 #include "sparse/coo.h"
 
 #define SELF (in[0].t)
@@ -237,6 +238,7 @@ static int add_run(const rush_op *op, const rush_value *in, rush_value *out)
 static int sub_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value alpha = in[2];
+    if (rush_pw_check_sub(in)) return -1;
     if (alpha.kind == RUSH_V_FLOAT) alpha.f = -alpha.f;
     else if (alpha.kind == RUSH_V_COMPLEX) alpha.c[0] = -alpha.c[0], alpha.c[1] = -alpha.c[1];
     else alpha = rush_v_int((int64_t)(0 - (uint64_t)alpha.i)); /* the least wraps, as all integers do */

@@ -305,7 +305,7 @@ static int check_alpha(const rush_value *x, rush_value alpha)
     return 0;
 }
 
-static int check_sub(const rush_value *x)
+int rush_pw_check_sub(const rush_value *x)
 {
     bool a = has_dtype(x, 1, RUSH_BOOL), b = has_dtype(x + 1, 1, RUSH_BOOL);
     RUSH_CHECK(!(a && b), RUSH_RUNTIME_ERROR, "Subtraction, the `-` operator, with two bool tensors is not supported. "
@@ -370,7 +370,7 @@ static int check_row(const rush_pw_row *row, const rush_value *in, const rush_va
         return in[row->a[0]].kind == RUSH_V_INT ? 0 : check_alpha(x, in[row->a[0]]);
     case RUSH_PW_sub:
     case RUSH_PW_rsub:
-        if (check_sub(x)) return -1;
+        if (rush_pw_check_sub(x)) return -1;
         return in[row->a[0]].kind == RUSH_V_INT ? 0 : check_alpha(x, in[row->a[0]]);
     case RUSH_PW_pow:
         RUSH_CHECK(x[1].kind != RUSH_V_INT || x[1].i >= 0 || rush_dtypes[common_dtype(2, x)].category >= 2, RUSH_RUNTIME_ERROR,
@@ -432,7 +432,7 @@ static int check_given(const rush_pw_row *row, const rush_value *in, const rush_
 {
     const rush_tensor *x = in[0].t;
     bool keeps = row->id == RUSH_PW_lerp ? in[2].kind == RUSH_V_TENSOR && in[2].t->ndim : row->is & RUSH_PW_KEEPS;
-    if (!keeps || rush_dtype_is_complex(x->dtype)) return 0;
+    if (!keeps || (rush_dtype_is_complex(x->dtype) && !rush_dtype_is_complex(given->dtype))) return 0; /* of complex numbers abs() is real */
     RUSH_CHECK(row->result != RUSH_PW_BOOL || given->dtype == RUSH_BOOL, RUSH_RUNTIME_ERROR, "%s does not support non-boolean outputs.", rush_now.op->base);
     RUSH_CHECK(row->result == RUSH_PW_BOOL || x->dtype == given->dtype, RUSH_RUNTIME_ERROR, "Found dtype %s but expected %s", rush_dtype_word(given->dtype),
                rush_dtype_word(x->dtype));

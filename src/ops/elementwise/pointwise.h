@@ -59,6 +59,8 @@ int rush_pw_result(rush_value *out, int i, rush_dtype, int nx, const rush_value 
 /* -1 and an error for integers divided by zero, x[0] / x[1]: by a number (shape rules), by elements (kernels) */
 int rush_pw_check_divisor(const rush_value *x);
 int rush_pw_check_divisors(const rush_value *x);
+/* -1 and an error for x[0] - x[1] of truth values */
+int rush_pw_check_sub(const rush_value *x);
 int rush_pw_shape_row(rush_pw_id, const rush_value *x, rush_value *out);
 void rush_pw_run_row(rush_pw_id, const rush_value *x, const rush_pw_args *, rush_tensor *result);
 /* Any loop over any operands, outputs first: own dtypes in memory, `compute` for the loop. */
