@@ -98,3 +98,17 @@ def test_directions_that_draw():
         diagonal = jacfwd(lambda t: t * torch.rand((), dtype=D), randomness=randomness)(x).diagonal()
         assert diagonal.shape == (4,) and (len(set(diagonal.tolist())) == 1) == alike
     assert jacfwd(lambda t: t * torch.rand_like(t), randomness="different")(x[:0]).shape == (0, 0)
+
+
+def test_functions_that_draw_inside():
+    F, t = torch.nn.functional, torch.ones(1, 4, 4)
+    attention, lstm = torch.nn.MultiheadAttention(4, 2, dropout=0.5), torch.nn.LSTM(4, 4, 2, dropout=0.5)
+    some = [F.gumbel_softmax, lambda t: F.scaled_dot_product_attention(t, t, t, dropout_p=0.5), lambda t: attention(t, t, t)[0], lambda t: lstm(t)[0]]
+    for f in some:
+        for randomness, alike in (("different", False), ("same", True)):
+            y = vmap(lambda a: f(t), randomness=randomness)(torch.zeros(3))
+            assert torch.equal(y[0], y[1]) == torch.equal(y[0], y[2]) == alike
+        with pytest.raises(RuntimeError, match="randomness error mode"):
+            vmap(lambda a: f(t))(torch.zeros(3))
+    attention.eval(), lstm.eval()
+    assert vmap(lambda a: attention(t, t, t)[0] + lstm(t)[0])(torch.zeros(3)).shape == (3, 1, 4, 4)

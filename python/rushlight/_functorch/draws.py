@@ -1,9 +1,10 @@
 """Random numbers under vmap: refused, different for each example, or the same for all."""
 import math
+from types import FunctionType
 
 import rushlight as torch
 from ..overrides import TorchFunctionMode
-from ..utils._pytree import tree_flatten, tree_unflatten
+from ..utils._pytree import tree_flatten, tree_map, tree_unflatten
 from . import draw_modes, levels
 from .batched import BatchedTensor, by_example, pointwise, refuse_draws, rule, top_level, unwrap
 
@@ -11,7 +12,8 @@ MADE = {"rand": 0, "randn": 0, "randint": 1, "randperm": None, "normal": 2}  # h
 LIKE = {"rand_like", "randn_like", "randint_like"}
 FILLED = {"uniform_", "normal_", "bernoulli_", "exponential_", "cauchy_", "log_normal_", "geometric_", "random_"}
 DRAWN = {"bernoulli", "normal", "poisson", "multinomial", "binomial", "dropout", "alpha_dropout", "feature_dropout", "feature_alpha_dropout",
-         "dropout1d", "dropout2d", "dropout3d", "rrelu", "native_dropout"}
+         "dropout1d", "dropout2d", "dropout3d", "rrelu", "native_dropout", "_standard_gamma", "_sample_dirichlet"}
+SOMETIMES = {"scaled_dot_product_attention", "lstm", "gru", "rnn_tanh", "rnn_relu"}  # and what nn.functional composes in Python
 
 
 def _tensor(data, *args, **kwargs):
@@ -32,9 +34,11 @@ class Draws(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if func is torch.tensor:
             return _tensor(*args, **kwargs)
-        if not levels or name not in MADE and name not in LIKE and name not in FILLED and name not in DRAWN or top_level(args, kwargs) is not None:
+        if not levels or top_level(args, kwargs) is not None or _still(name, args, kwargs):
             return func(*args, **kwargs)
-        if _still(name, args, kwargs):
+        if name not in MADE and name not in LIKE and name not in FILLED and name not in DRAWN:
+            if name in SOMETIMES or isinstance(func, FunctionType) and getattr(torch.nn.functional, name, None) is func:
+                return self.watched(func, args, kwargs)
             return func(*args, **kwargs)
         if "error" in draw_modes:
             refuse_draws()
@@ -46,12 +50,26 @@ class Draws(TorchFunctionMode):
                                "randomness. If this is necessary for your usage, please file an issue with functorch.")
         if name in MADE and not any(isinstance(x, torch.Tensor) for x in tree_flatten((args, kwargs))[0]):
             return self.made(func, name, args, dict(kwargs), apart)
+        return self.apart(func, args, kwargs, apart)
+
+    def apart(self, func, args, kwargs, apart):
         flat, spec = tree_flatten((args, kwargs))
         at = next(i for i, x in enumerate(flat) if isinstance(x, torch.Tensor))
         for level in apart:
             flat[at] = BatchedTensor(flat[at].unsqueeze(0).expand(levels[level], *flat[at].shape), level)
         args, kwargs = tree_unflatten(flat, spec)
         return func(*args, **kwargs)
+
+    def watched(self, func, args, kwargs):
+        """What may draw: one sees it from the generators."""
+        state = torch.random._states()
+        out = func(*args, **kwargs)
+        if draw_modes.count("same") == len(draw_modes) or not torch.random._drawn_since(state):
+            return out
+        torch.random._go_on_from(state)
+        if "error" in draw_modes:
+            refuse_draws()
+        return self.apart(func, args, kwargs, [level for level, mode in enumerate(draw_modes) if mode == "different"])
 
     def made(self, func, name, args, kwargs, apart):
         batch = tuple(levels[level] for level in apart)
@@ -89,8 +107,12 @@ def _drawn(func, args, kwargs, level):
     if not _still(name, args, kwargs):
         if draw_modes[level] == "error":
             refuse_draws()
-        if draw_modes[level] == "different" and name in ("bernoulli", "normal", "poisson", "dropout", "alpha_dropout") and not kwargs.get("inplace"):
-            return pointwise(func, args, kwargs, level)
+        if draw_modes[level] == "different" and not kwargs.get("inplace"):
+            if name == "dropout":  # element by element, however they lie
+                args, kwargs = tree_map(lambda x: BatchedTensor(x.value.contiguous(), level) if isinstance(x, BatchedTensor) else x, (args, kwargs))
+            if name in ("bernoulli", "normal", "poisson", "dropout", "alpha_dropout", "native_dropout", "_standard_gamma") or \
+                    name == "multinomial" and args and args[0].ndim == 1 or name == "_sample_dirichlet" and args[0].ndim > 0:
+                return pointwise(func, args, kwargs, level)
     return by_example(func, args, kwargs, level)
 
 

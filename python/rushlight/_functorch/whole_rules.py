@@ -1,7 +1,7 @@
 """Batch rules of operations that know batches themselves: in leading dimensions, or as the N of images; of losses, and of products by other names."""
 import rushlight as torch
 from ..utils._pytree import tree_map
-from . import levels
+from . import draw_modes, levels
 from .batched import BatchedTensor, by_example, lined_up, name_of, rule, tensors_in, unwrap, whole, wrap
 
 # ---- leading dimensions: the batch is one more of them ----
@@ -18,7 +18,8 @@ LEADING |= dict.fromkeys("linalg_vander diag_embed".split(), 1)
 def _leading(func, args, kwargs, level):
     given = tensors_in((args, kwargs))
     if len({t.ndim for t in given}) > 1 or given[0].ndim < LEADING[name_of(func)] or any(isinstance(v, torch.Tensor) for k, v in kwargs.items() if k != "attn_mask") or \
-            name_of(func) == "diag_embed" and (len(args) > 2 or {"dim1", "dim2"} & kwargs.keys()):
+            name_of(func) == "diag_embed" and (len(args) > 2 or {"dim1", "dim2"} & kwargs.keys()) or \
+            name_of(func) == "scaled_dot_product_attention" and draw_modes[level] != "different" and (args[4] if len(args) > 4 else kwargs.get("dropout_p", 0)):
         return by_example(func, args, kwargs, level)
     args, kwargs = tree_map(lambda t: _grown(t, level) if isinstance(t, torch.Tensor) else t, (args, kwargs))
     return wrap(func(*args, **kwargs), level)
