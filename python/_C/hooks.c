@@ -14,6 +14,8 @@ typedef struct python_hook {
     atomic_int refs;
     PyObject *f; /* NULL: removed */
     int kind;
+    int held;     /* by so many runs */
+    bool removed; /* since they began: it is still called in them, as in PyTorch */
 } python_hook;
 
 static void drop(python_hook *h) /* with the interpreter's lock */
@@ -109,7 +111,18 @@ static int call(void *arg, rush_node *node, rush_tensor **g, int ng, rush_tensor
     return failed;
 }
 
-PyObject *py_hook_callable(const rush_node_hook *hook) { return hook->call == call ? ((python_hook *)hook->arg)->f : NULL; }
+static bool hold(void *arg, bool on)
+{
+    python_hook *h = arg;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    bool takes_part = h->f && !h->removed;
+    if (on) h->held += takes_part;
+    else if (--h->held == 0 && h->removed) Py_CLEAR(h->f);
+    PyGILState_Release(gil);
+    return takes_part;
+}
+
+PyObject *py_hook_callable(const rush_node_hook *hook) { return hook->call == call && !((python_hook *)hook->arg)->removed ? ((python_hook *)hook->arg)->f : NULL; }
 
 static void sweep(rush_node_hook **list)
 {
@@ -135,7 +148,9 @@ static void handle_dealloc(PyObject *self)
 
 static PyObject *handle_remove(PyObject *self, PyObject *unused)
 {
-    Py_CLEAR(((handle *)self)->hook->f);
+    python_hook *h = ((handle *)self)->hook;
+    h->removed = true;
+    if (!h->held) Py_CLEAR(h->f);
     Py_RETURN_NONE;
 }
 
@@ -163,7 +178,7 @@ static PyObject *make(PyObject *f, int kind, rush_node_hook **made)
         return rush_failed() ? py_raise() : NULL;
     }
     *h = (python_hook){.refs = 2, .f = py_ref(f), .kind = kind};
-    *hook = (rush_node_hook){.call = call, .free = free_hook, .arg = h, .slot = -1, .pre = kind != NODE_POST};
+    *hook = (rush_node_hook){.call = call, .free = free_hook, .hold = hold, .arg = h, .slot = -1, .pre = kind != NODE_POST};
     x->hook = h;
     x->id = 0;
     *made = hook;

@@ -93,7 +93,10 @@ static PyObject *inference_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     static char *names[] = {"mode", NULL};
     PyObject *mode = Py_True;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:inference_mode", names, &mode)) return NULL;
-    return !PyBool_Check(mode) && PyCallable_Check(mode) ? new_or_decorate(type, args, NULL) : context_new(type, NULL, NULL);
+    if (PyBool_Check(mode) || !PyCallable_Check(mode)) return context_new(type, NULL, NULL);
+    PyObject *given = PyTuple_Pack(1, mode), *r = given ? new_or_decorate(type, given, NULL) : NULL; /* mode=f, too */
+    Py_XDECREF(given);
+    return r;
 }
 
 static int inference_init(PyObject *self, PyObject *args, PyObject *kwargs)

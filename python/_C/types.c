@@ -75,7 +75,12 @@ static PyObject *dtype_abbr(PyObject *self, void *unused)
 static PyObject *dtype_onnx(PyObject *self, void *unused) { return PyLong_FromLong(INFO(self)->onnx); }
 static PyObject *dtype_storage(PyObject *self, void *unused) { return INFO(self)->storage ? PyUnicode_FromFormat("%sStorage", INFO(self)->word) : py_ref(Py_None); }
 static PyObject *dtype_to_real(PyObject *self, PyObject *unused) { return DTYPE(self) < RUSH_DTYPES ? py_dtype(rush_dtype_real(DTYPE(self))) : py_ref(self); }
-static PyObject *dtype_to_complex(PyObject *self, PyObject *unused) { return DTYPE(self) < RUSH_DTYPES ? py_dtype(rush_dtype_complex(DTYPE(self))) : py_ref(self); }
+static PyObject *dtype_to_complex(PyObject *self, PyObject *unused)
+{
+    int d = DTYPE(self);
+    bool has = d == RUSH_F16 || d == RUSH_BF16 || d == RUSH_F32 || d == RUSH_F64 || (d < RUSH_DTYPES && rush_dtype_is_complex(d));
+    return has ? py_dtype(rush_dtype_complex(d)) : PyErr_Format(PyExc_RuntimeError, "Unknown Complex ScalarType for %s", INFO(self)->word);
+}
 
 static PyGetSetDef dtype_getset[] = {
     {"is_floating_point", dtype_floating, NULL, "Is it a real floating point type?"},

@@ -45,10 +45,13 @@ typedef struct rush_node_hook {
     /* pre: sees and may replace g before apply; post: sees gin and g, may replace gin */
     int (*call)(void *arg, rush_node *, rush_tensor **g, int ng, rush_tensor **gin, int ngin);
     void (*free)(void *arg);
+    bool (*hold)(void *arg, bool on); /* a run that has others to call first begins, and false leaves it out, or ends; NULL: nobody asks */
     void *arg;
     uint64_t id;
     int slot;             /* of tensor hooks: the one gradient that g points to; -1: all of the node's */
     bool pre;
+    bool removed;         /* from its list; it goes when no run holds it */
+    atomic_int held;
     struct rush_node_hook *next;
 } rush_node_hook;
 
@@ -157,5 +160,6 @@ extern RUSH_PY bool rush_anomaly_check_nan;
 extern RUSH_PY void (*rush_anomaly_report)(const char *made_at, const char *node_name);
 RUSH_PY uint64_t rush_node_hook_add(rush_node *, rush_node_hook *);
 RUSH_PY void rush_node_hook_remove(rush_node_hook **list, uint64_t id);
+void rush_node_hook_drop(rush_node_hook *);
 
 #endif

@@ -286,17 +286,33 @@ static void park_buffer(rush_node *node)
 
 /* ---- running one node ---- */
 
-enum when { TENSOR_HOOKS, PRE_HOOKS, POST_HOOKS };
+enum when { TENSOR_HOOKS, PRE_HOOKS, POST_HOOKS, LEAF_HOOKS };
 
+static bool is_due(const rush_node_hook *h, enum when when)
+{
+    return when == LEAF_HOOKS || when == (!h->pre ? POST_HOOKS : h->slot >= 0 ? TENSOR_HOOKS : PRE_HOOKS);
+}
+
+/* Those that are there when the first is called: a hook may add and remove hooks, itself included. */
 static int run_hooks(rush_node_hook *hooks, enum when when, rush_node *node, rush_tensor **g, rush_tensor **gin)
 {
-    for (rush_node_hook *h = hooks, *next; h; h = next) {
-        next = h->next;
-        if (when != (!h->pre ? POST_HOOKS : h->slot >= 0 ? TENSOR_HOOKS : PRE_HOOKS)) continue;
-        rush_tensor **at = when == TENSOR_HOOKS ? &g[h->slot] : g;
-        if (h->call(h->arg, node, at, when == TENSOR_HOOKS ? 1 : node->nout, gin, node->nedge)) return -1;
+    rush_node_hook *few[8], **due = few;
+    int most = 0, n = 0, failed = 0;
+    for (rush_node_hook *h = hooks; h; h = h->next) most += is_due(h, when);
+    if (most > (int)RUSH_COUNT(few) && !(due = rush_scope_alloc(sizeof *due * most))) return -1;
+    for (rush_node_hook *h = hooks; h; h = h->next) {
+        if (!is_due(h, when) || (most > 1 && h->hold && !h->hold(h->arg, true))) continue;
+        atomic_fetch_add(&h->held, 1);
+        due[n++] = h;
     }
-    return 0;
+    for (int i = 0; i < n; ++i) {
+        rush_node_hook *h = due[i];
+        rush_tensor **at = when == TENSOR_HOOKS ? &g[h->slot] : g;
+        if (!failed && !h->removed) failed = h->call(h->arg, node, at, when == TENSOR_HOOKS || when == LEAF_HOOKS ? 1 : node->nout, gin, when == LEAF_HOOKS ? 0 : node->nedge);
+        if (most > 1 && h->hold) h->hold(h->arg, false);
+        rush_node_hook_drop(h);
+    }
+    return failed ? -1 : 0;
 }
 
 static int check_nan(const rush_node *node, rush_tensor **gin)
@@ -337,11 +353,7 @@ static int accumulate(rush_node *node, rush_tensor *g, rush_tensor **gin)
     if (!leaf || !leaf->requires_grad) return 0; /* not any more */
     int failed = apply_node(node, &g, gin);
     leaf = ((rush_tensor *)node->data)->ag;
-    for (rush_node_hook *h = leaf ? leaf->post_accumulate : NULL, *next; h && !failed; h = next) {
-        next = h->next;
-        failed = h->call(h->arg, node, &g, 1, gin, 0);
-    }
-    return failed;
+    return failed || !leaf || !leaf->post_accumulate ? failed : run_hooks(leaf->post_accumulate, LEAF_HOOKS, node, &g, gin);
 }
 
 static int derive(rush_node *node, rush_tensor **g, rush_tensor **gin)

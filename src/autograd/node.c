@@ -41,14 +41,25 @@ void rush_node_keep(rush_node *node)
     if (node) atomic_fetch_add_explicit(&node->refs, 1, memory_order_relaxed);
 }
 
+void rush_node_hook_drop(rush_node_hook *hook)
+{
+    if (atomic_fetch_sub(&hook->held, 1) != 1 || !hook->removed) return;
+    if (hook->free) hook->free(hook->arg);
+    rush_free(hook);
+}
+
+static void unlink_hook(rush_node_hook **list)
+{
+    rush_node_hook *hook = *list;
+    atomic_fetch_add(&hook->held, 1);
+    *list = hook->next;
+    hook->removed = true;
+    rush_node_hook_drop(hook);
+}
+
 static void drop_hooks(rush_node_hook **list)
 {
-    while (*list) {
-        rush_node_hook *hook = *list;
-        *list = hook->next;
-        if (hook->free) hook->free(hook->arg);
-        rush_free(hook);
-    }
+    while (*list) unlink_hook(list);
 }
 
 static void end(rush_node *node)
@@ -112,10 +123,7 @@ void rush_node_hook_remove(rush_node_hook **list, uint64_t id)
 {
     for (; *list; list = &(*list)->next)
         if ((*list)->id == id) {
-            rush_node_hook *hook = *list;
-            *list = hook->next;
-            if (hook->free) hook->free(hook->arg);
-            rush_free(hook);
+            unlink_hook(list);
             return;
         }
 }

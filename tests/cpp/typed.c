@@ -45,6 +45,15 @@ static rush_tensor *twice(void *arg, rush_tensor *g)
 
 static void ended(void *arg) { *(int *)arg += 100; }
 
+static uint64_t both[2];
+
+static rush_tensor *remove_both(void *arg, rush_tensor *g)
+{
+    rush_hook_remove((rush_tensor *)arg, both[0]);
+    rush_hook_remove((rush_tensor *)arg, both[1]);
+    return rush_mul(g, 2);
+}
+
 static void see(void *arg, const rush_profile_event *e, bool begins)
 {
     if (e->how == RUSH_PROFILE_CALL && begins) ++*(int *)arg;
@@ -72,6 +81,11 @@ static int modes(void)
     if (calls != 1 || rush_hook_remove(x, id) || calls != 101) return wrong("a hook is called once, then removed");
     if (!rush_hook_remove(x, id)) return wrong("a hook that is gone");
     rush_error_clear();
+    both[0] = rush_hook_add(x, remove_both, x, NULL);
+    both[1] = rush_hook_add(x, twice, &calls, ended);
+    rush_backward(rush_sum(rush_mul(x, 3)));
+    SAME(rush_grad(x), rush_from_floats(RUSH_FLOATS(12, 12)));
+    if (calls != 201) return wrong("a hook that removes itself and the next");
 
     rush_no_grad() if (rush_requires_grad(rush_mul(x, x))) return wrong("recorded in rush_no_grad()");
     rush_tensor *a = rush_randn(RUSH_INTS(4, 4));

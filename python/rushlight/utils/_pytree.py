@@ -11,6 +11,7 @@ import importlib
 import json
 import threading
 import types
+import warnings
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Type, TypeVar, Union
 
@@ -143,6 +144,7 @@ def _register_pytree_node(cls, flatten_fn, unflatten_fn, to_str_fn=None, maybe_f
                           serialized_type_name=None, to_dumpable_context=None, from_dumpable_context=None,
                           flatten_with_keys_fn=None):
     """The older, private name."""
+    warnings.warn("`torch.utils._pytree._register_pytree_node` is deprecated. Please use `torch.utils._pytree.register_pytree_node` instead.", FutureWarning, stacklevel=2)
     _private_register_pytree_node(cls, flatten_fn, unflatten_fn, serialized_type_name=serialized_type_name,
                                   to_dumpable_context=to_dumpable_context,
                                   from_dumpable_context=from_dumpable_context,
