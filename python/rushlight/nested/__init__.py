@@ -41,16 +41,18 @@ def nested_tensor(tensor_list, *, dtype=None, layout=None, device=None, requires
 def as_nested_tensor(ts, dtype=None, device=None, layout=None):
     """A nested tensor of these parts; gradients reach them."""
     if isinstance(ts, torch.Tensor) and ts.is_nested:
+        if ts.layout != _layout_of(layout):
+            raise RuntimeError("as_nested_tensor(): Converting between nested tensor layouts is not supported")
         return ts.to(dtype=dtype, device=device)
     if not (isinstance(ts, torch.Tensor) or (isinstance(ts, (list, tuple)) and all(isinstance(t, torch.Tensor) for t in ts))):
         raise TypeError("as_nested_tensor(): Expected first argument to be a tensor or a list / tuple of tensors ")
+    if isinstance(ts, torch.Tensor) and ts.dim() < 2:
+        raise RuntimeError("as_nested_tensor(): Expected tensor argument to have dim() > 1")
     if isinstance(ts, tuple):
         ts = list(ts)
     if _layout_of(layout) is torch.jagged:
         from rushlight.nested._internal.nested_tensor import jagged_from_list, nested_view_from_values_offsets
         if isinstance(ts, torch.Tensor):
-            if ts.dim() < 2:
-                raise RuntimeError("as_nested_tensor(): Expected tensor argument to have dim() > 1")
             ts = ts.to(dtype=dtype, device=device)
             batch, length = ts.shape[:2]
             offsets = torch.arange(batch + 1, device=ts.device) * length
