@@ -323,7 +323,9 @@ static PyObject *property_doc(PyObject *self, void *unused)
 }
 static PyObject *property_name(PyObject *self, void *unused) { return PyUnicode_FromString(((property *)self)->def->name); }
 
-static PyGetSetDef property_getset[] = {{"__doc__", property_doc, NULL, NULL}, {"__name__", property_name, NULL, NULL},
+static PyObject *property_qualname(PyObject *self, void *unused) { return PyUnicode_FromFormat("TensorBase.%s", ((property *)self)->def->name); }
+
+static PyGetSetDef property_getset[] = {{"__doc__", property_doc, NULL, NULL}, {"__name__", property_name, NULL, NULL}, {"__qualname__", property_qualname, NULL, NULL},
                                         {"__objclass__", native_objclass, NULL, NULL}, {NULL}};
 static PyTypeObject type_property = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch._C.getset_descriptor",
