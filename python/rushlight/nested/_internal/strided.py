@@ -459,7 +459,7 @@ BELOW = {}
 for _rule, _words in {
     elementwise: "add mul sub div relu gelu silu tanh neg abs sin cos logical_not isnan isinf isposinf isneginf sgn sqrt gt ge eq fill fill_ zero_ copy_ "
                  "zeros_like ones_like empty_like full_like _to_copy detach alias add_ mul_ sub_ div_ relu_ gelu_ silu_ tanh_ neg_ abs_ sin_ cos_ sgn_ "
-                 "masked_fill native_dropout threshold_backward bernoulli_ conj _conj lift_fresh",
+                 "masked_fill native_dropout threshold_backward bernoulli_ normal_ randn_like conj _conj lift_fresh",
     reduce_last: "sum", softmax: "_softmax softmax", native_layer_norm: "native_layer_norm", layer_norm: "layer_norm", linear: "linear",
     matmul: "matmul bmm", transpose: "transpose", select: "select", unbind: "unbind", unsqueeze: "unsqueeze", squeeze: "squeeze", join: "cat", chunk: "chunk",
     split_with_sizes: "split_with_sizes",
