@@ -86,11 +86,27 @@ static void line_f64(double *to, double start, double each, int64_t i, int64_t n
     for (int64_t k = 0; k < n; k++) to[k] = __builtin_fma(each, (double)(i + k), start);
 }
 
+static inline __attribute__((always_inline)) void vectors(double *to, double start, double each, int64_t i, int64_t n, int lanes)
+{
+    for (int64_t v = 0; v < n; v += lanes) {
+        double base = __builtin_fma(each, (double)(i + v), start);
+        if (lanes == 8) base = (float)base;
+        for (int k = 0; k < lanes; ++k) to[v + k] = __builtin_fma(each, (double)k, base);
+    }
+}
+
+static void lines_f64(double *to, double start, double each, int64_t i, int64_t n, bool eight)
+{
+    if (eight) vectors(to, start, each, i, n, 8);
+    else vectors(to, start, each, i, n, 4);
+}
+
 /* Wrapping sums are the same bits for signed and unsigned integers. */
 RUSH_KERNELS(fill) = {
     .fill = fill,
     .line_f32 = line_f32,
     .line_f64 = line_f64,
+    .lines_f64 = lines_f64,
     .add = {[RUSH_BOOL] = add_bool, [RUSH_U8] = add_1, [RUSH_I8] = add_1, [RUSH_I16] = add_2, [RUSH_U16] = add_2, [RUSH_I32] = add_4,
             [RUSH_U32] = add_4, [RUSH_I64] = add_8, [RUSH_U64] = add_8, [RUSH_F32] = add_f32, [RUSH_F64] = add_f64,
             [RUSH_C64] = add_c64, [RUSH_C128] = add_c128},

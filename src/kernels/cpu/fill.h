@@ -12,6 +12,8 @@ struct rush_fill_kernels {
     /* to[k] = start + each * (i + k) for k < n, rounded once */
     void (*line_f32)(float *to, float start, float each, int64_t i, int64_t n);
     void (*line_f64)(double *to, double start, double each, int64_t i, int64_t n);
+    /* The same for vectors of four, or of eight numbers each of which is counted from the first of its vector, rounded to float */
+    void (*lines_f64)(double *to, double start, double each, int64_t i, int64_t n, bool eight);
 };
 RUSH_KERNEL_TABLE(fill);
 

@@ -50,7 +50,8 @@ static void run_sequence(void *arg, int64_t begin, int64_t end)
     for (int64_t i = begin; i < end; i += BLOCK) {
         int64_t n = RUSH_MIN(end - i, BLOCK);
         s->fn(s, i, n, block);
-        rush_convert(s->dst + i * s->stride, s->dtype, s->stride, block, s->compute, rush_dtypes[s->compute].size, n);
+        if (s->dtype == RUSH_F32) rush_convert_many(s->dst + i * s->stride, RUSH_F32, s->stride, block, s->compute, rush_dtypes[s->compute].size, n);
+        else rush_convert(s->dst + i * s->stride, s->dtype, s->stride, block, s->compute, rush_dtypes[s->compute].size, n);
     }
 }
 
@@ -114,8 +115,15 @@ static int64_t vector_of(const sequence *s, int64_t i, int64_t *left)
 static void steps(const sequence *s, int64_t i, int64_t n, void *block)
 {
     double *b = block, base = s->start[0];
+    const bool single = s->dtype == RUSH_F32;
     for (int64_t k = 0, m; k < n; k += m) {
         int64_t first = vector_of(s, i + k, &m);
+        if (first == i + k && n - k >= m && (single || s->dtype == RUSH_F64)) { /* whole vectors from here on */
+            int64_t pair = single ? 16 : 8;
+            m = RUSH_MIN(n - k, s->count / pair * pair - first) / m * m;
+            rush_k_fill->lines_f64(b + k, s->start[0], s->each[0], first, m, single);
+            continue;
+        }
         m = RUSH_MIN(m, n - k);
         if (first >= 0) rush_k_fill->line_f64(&base, s->start[0], s->each[0], first, 1);
         rush_k_fill->line_f64(b + k, first < 0 ? s->start[0] : rounded(base, s->dtype), s->each[0], i + k - RUSH_MAX(first, 0), m);
