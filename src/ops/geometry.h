@@ -25,6 +25,10 @@ rush_tensor *rush_geometry_view(const rush_tensor *, const geometry *);
 int rush_out_alias(rush_value *out, const rush_tensor *, int ndim, const int64_t *size, const int64_t *stride);
 /* Part [start, start + length) along dim, unchecked. */
 rush_tensor *rush_part(const rush_tensor *, int dim, int64_t start, int64_t length);
+/* Images with dim 1 as the last: contiguous where their channels lie side by side. */
+rush_tensor *rush_pixels(const rush_tensor *);
+/* Do both lie so, and may be read and written so by kernels of the processor? */
+bool rush_lie_as_pixels(const rush_tensor *, const rush_tensor *);
 /* *size *= times; an error where that is no number: an empty tensor may have sides of any length. */
 int rush_grown(const char *op, int64_t *size, int64_t times);
 

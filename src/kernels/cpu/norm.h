@@ -25,7 +25,7 @@ typedef struct rush_norm_channels {
     const void *x, *dy;
     void *y;                  /* the result, or dx */
     const void *center, *rstd, *w;     /* (channels), as all that follow; backward */
-    const void *scale, *shift; /* forward: x * scale + shift */
+    const void *scale, *shift; /* forward: x * scale + shift; backward, of inner 1: dx = dy * scale - shift - (x - center) * slope; scale NULL: the next */
     const void *slope;        /* backward: dx = (dy - shift - (x - center) * slope) * rstd * w; NULL: dy * rstd * w */
     void *mean, *spread;      /* moments: the means, and the sums of squares of x - mean */
     double *sum, *dot;        /* sums of dy and of dy * (x - center) */

@@ -6,6 +6,7 @@
  */
 #include "kernels/cpu/norm.h"
 #include "op/formula.h"
+#include "ops/geometry.h"
 #include "ops/norm/norm.h"
 
 #define BLOCKS 16 /* partial sums over rows, whatever the number of threads */
@@ -352,19 +353,29 @@ static int group_shape(const rush_op *op, const rush_value *in, rush_value *out)
     return rush_out_format(out, 0, rush_format_of(x), x, x->dtype, x->ndim, x->size) && rush_out_t(out, 1, x, d, 2, size) && rush_out_t(out, 2, x, d, 2, size) ? 0 : -1;
 }
 
+/* Are the channels of x, of sizes v as above, read side by side? */
+static bool group_by_pixels(const rush_tensor *x, const rush_value *v) { return rush_lie_as_pixels(x, x) && x->numel && x->size[0] == v[0].i && x->size[1] == v[1].i; }
+
 static void group_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[0].t;
+    rush_tensor *y = out[0].t;
     int64_t n = in[6].i ? in[4].i / in[6].i * in[5].i : 0;
     rush_dtype d = compute_dtype(x);
+    const bool pixels = group_by_pixels(x, in + 3);
+    if (pixels) x = rush_pixels(x), y = rush_pixels(y);
+    if (!x || !y) return;
     rush_tensor *xc = rush_cast_copy(x, d), *wc = rush_cast_copy(T_(in[1]), d), *bc = rush_cast_copy(T_(in[2]), d);
-    rush_tensor *yc = take(out[0].t, d), *mc = take(out[1].t, d), *rc = take(out[2].t, d);
+    rush_tensor *yc = take(y, d), *mc = take(out[1].t, d), *rc = take(out[2].t, d);
     if (!xc || !yc || !mc || !rc) return;
+    rush_pixel_groups g = {.x = ptr(xc), .y = ptr(yc), .w = ptr(wc), .b = ptr(bc), .mean = ptr(mc), .rstd = ptr(rc), .images = in[3].i, .pixels = in[5].i,
+                           .channels = in[4].i, .groups = in[6].i};
+    if (pixels && rush_group_last(&g, D_(in[7]), rush_dtypes[d].size)) return;
     job j = {.a = {.x = ptr(xc), .w = ptr(wc), .b = ptr(bc), .y = ptr(yc), .mean = ptr(mc), .rstd = ptr(rc), .n = n, .span = RUSH_MAX(in[5].i, 1),
                    .groups = in[6].i, .eps = D_(in[7])},
              .rows = rc->numel, .type = d == RUSH_F64};
-    rush_parallel_for(j.rows, 1 + 16384 / (n + 1), forward_rows, &j);
-    give(out[0].t, yc);
+    if (!pixels) rush_parallel_for(j.rows, 1 + 16384 / (n + 1), forward_rows, &j);
+    give(y, yc);
     give(out[1].t, mc);
     give(out[2].t, rc);
 }
@@ -377,26 +388,33 @@ static int group_back_shape(const rush_op *op, const rush_value *in, rush_value 
     if (group_sizes(x, w, NULL, in + 5)) return -1;
     RUSH_CHECK(in[0].t->numel == x->numel && in[2].t->numel == in[5].i * in[8].i && in[3].t->numel == in[2].t->numel, RUSH_RUNTIME_ERROR,
                "native_group_norm_backward: grad_out, mean or rstd is not of the input's size");
-    if (in[9].ints[0] && !rush_out_t(out, 0, x, x->dtype, x->ndim, x->size)) return -1;
+    if (in[9].ints[0] && !rush_out_format(out, 0, rush_format_of(x), x, x->dtype, x->ndim, x->size)) return -1;
     if (in[9].ints[1] && !rush_out_t(out, 1, x, d, 1, &in[6].i)) return -1;
     return in[9].ints[2] && !rush_out_t(out, 2, x, d, 1, &in[6].i) ? -1 : 0;
 }
 
 static void group_back_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    const rush_tensor *x = in[1].t;
+    const rush_tensor *x = in[1].t, *dy = in[0].t;
+    rush_tensor *dx = T_(out[0]);
     rush_dtype d = compute_dtype(x);
+    const bool pixels = group_by_pixels(x, in + 5) && rush_same_sizes(dy, x);
+    if (pixels) x = rush_pixels(x), dy = rush_pixels(dy), dx = dx ? rush_pixels(dx) : NULL;
+    if (rush_failed()) return;
     int64_t n = in[8].i ? in[6].i / in[8].i * in[7].i : 0, rows = in[3].t->numel;
-    rush_tensor *gc = rush_cast_copy(in[0].t, d), *xc = rush_cast_copy(x, d), *wc = rush_cast_copy(T_(in[4]), d);
-    rush_tensor *mc = rush_cast_copy(in[2].t, d), *rc = rush_cast_copy(in[3].t, d), *dxc = take(T_(out[0]), d);
+    rush_tensor *gc = rush_cast_copy(dy, d), *xc = rush_cast_copy(x, d), *wc = rush_cast_copy(T_(in[4]), d);
+    rush_tensor *mc = rush_cast_copy(in[2].t, d), *rc = rush_cast_copy(in[3].t, d), *dxc = take(dx, d);
     rush_tensor like = {.dtype = (uint8_t)d, .device = x->device, .ndim = 2, .size = (int64_t[]){in[5].i, in[6].i}};
     rush_tensor *dws = HAS(out[1]) ? rush_zeros_like(&like) : NULL, *dbs = HAS(out[2]) ? rush_zeros_like(&like) : NULL;
     if (rush_failed()) return;
     job j = {.a = {.x = ptr(xc), .dy = ptr(gc), .w = ptr(wc), .y = ptr(dxc), .mean = ptr(mc), .rstd = ptr(rc), .dw = ptr(dws), .db = ptr(dbs),
                    .n = n, .span = RUSH_MAX(in[7].i, 1), .groups = in[8].i, .block = 1},
              .rows = rows, .type = d == RUSH_F64};
-    if (n) rush_parallel_for(rows, 1 + 16384 / (n + 1), backward_blocks, &j);
-    give(T_(out[0]), dxc);
+    rush_pixel_groups g = {.x = ptr(xc), .dy = ptr(gc), .y = ptr(dxc), .w = ptr(wc), .mean = ptr(mc), .rstd = ptr(rc), .dw = ptr(dws), .db = ptr(dbs),
+                           .images = in[5].i, .pixels = in[7].i, .channels = in[6].i, .groups = in[8].i};
+    if (pixels && rush_group_last_back(&g, rush_dtypes[d].size)) return;
+    if (n && !pixels) rush_parallel_for(rows, 1 + 16384 / (n + 1), backward_blocks, &j);
+    give(dx, dxc);
     if (dws) give(out[1].t, sum_dim(dws, 0, false));
     if (dbs) give(out[2].t, sum_dim(dbs, 0, false));
 }

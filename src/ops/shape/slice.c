@@ -38,6 +38,22 @@ rush_tensor *rush_part(const rush_tensor *t, int dim, int64_t start, int64_t len
     return rush_tensor_alias(t, t->ndim, size, t->stride, t->offset + (length ? start * t->stride[dim] : 0));
 }
 
+rush_tensor *rush_pixels(const rush_tensor *t)
+{
+    geometry g;
+    rush_geometry_of(&g, t);
+    for (int d = 1; d + 1 < g.ndim; ++d) g.size[d] = t->size[d + 1], g.stride[d] = t->stride[d + 1];
+    g.size[g.ndim - 1] = t->size[1], g.stride[g.ndim - 1] = t->stride[1];
+    return rush_geometry_view(t, &g);
+}
+
+static bool lies_as_pixels(const rush_tensor *t)
+{
+    return t->ndim > 3 && t->device.type == RUSH_CPU && !rush_contiguous(t) && !(t->flags & (RUSH_T_NEG | RUSH_T_CONJ)) && rush_contiguous_as(t, rush_channels_last(t->ndim));
+}
+
+bool rush_lie_as_pixels(const rush_tensor *a, const rush_tensor *b) { return lies_as_pixels(a) && lies_as_pixels(b); }
+
 int rush_geometry_select(geometry *g, const rush_tensor *t, int64_t dim, int64_t index)
 {
     RUSH_CHECK(t->ndim > 0, RUSH_INDEX_ERROR, "select() cannot be applied to a 0-dim tensor.");
