@@ -606,6 +606,59 @@ def test_pools_with_channels_last_are_those_of_planes(dtype, channels):
         assert all(torch.equal(a, b) for a, b in zip(*results))
 
 
+def of_images(kind, nd):
+    """Operations on images of nd dimensions by name, and whether the gradient is laid out as the image."""
+    sizes, borders = (7, 3, 9)[:nd], (2, 1, 0, 2, 1, 1)[:2 * nd]
+    if kind == "resize":
+        modes = {"bilinear": True, "bicubic": False, "nearest": True, "nearest-exact": True} if nd == 2 else {"trilinear": True, "nearest": False}
+        return [(lambda x, m=mode: F.interpolate(x, sizes, mode=m), kept) for mode, kept in modes.items()]
+    return [(lambda x, m=mode: F.pad(x, borders, mode=m), True) for mode in ("reflect", "replicate")]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("kind", ["resize", "pad"])
+@pytest.mark.parametrize("shape", [(2, 3, 5, 4), (1, 70, 4, 6), (2, 3, 3, 5, 4)])
+def test_resizing_and_padding_with_channels_last_are_those_of_planes(kind, shape, dtype):
+    torch.manual_seed(0)
+    x, last = torch.randn(shape).to(dtype), torch.channels_last if len(shape) == 4 else torch.channels_last_3d
+    for made, kept in of_images(kind, len(shape) - 2):
+        results = []
+        for form in (torch.contiguous_format, last):
+            leaf = x.contiguous(memory_format=form).requires_grad_()
+            y = made(leaf)
+            g = torch.arange(y.numel()).view_as(y).to(dtype).contiguous(memory_format=form) / 100
+            gradient, = torch.autograd.grad(y, leaf, g)
+            assert y.is_contiguous(memory_format=form) and gradient.is_contiguous(memory_format=form if kept else torch.contiguous_format)
+            results.append((y.detach(), gradient))
+        assert all(torch.equal(a, b) for a, b in zip(*results))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("shape,groups", [((2, 6, 5, 4), 3), ((2, 4, 90, 70), 1), ((1, 70, 40, 30), 70), ((2, 4, 3, 5, 2), 2), ((2, 4, 1, 1), 2)])
+def test_group_norm_with_channels_last_is_that_of_planes(shape, groups, dtype):
+    torch.manual_seed(0)
+    last = torch.channels_last if len(shape) == 4 else torch.channels_last_3d
+    x, g, weight = torch.randn(shape).to(dtype) + 3, torch.randn(shape).to(dtype), torch.arange(shape[1]).to(dtype) / 9
+    for affine in (False, True):
+        results = []
+        for form in (torch.contiguous_format, last):
+            given = [x.contiguous(memory_format=form).requires_grad_(), *([weight.clone().requires_grad_(), weight.clone().requires_grad_()] if affine else [])]
+            y = F.group_norm(given[0], groups, *given[1:])
+            gradients = torch.autograd.grad(y, given, g.contiguous(memory_format=form))
+            assert y.is_contiguous(memory_format=form) and gradients[0].is_contiguous(memory_format=form)
+            results.append((y.detach(), *gradients))
+        for a, b in zip(*results):
+            near = {torch.float64: 1e-12, torch.float32: 1e-4, torch.bfloat16: 0.05}[dtype]
+            assert torch.allclose(a.double(), b.double(), near, near)
+
+
+def test_group_norm_of_images_that_are_not_finite():
+    x = torch.randn(2, 4, 3, 3).contiguous(memory_format=torch.channels_last)
+    x[0, 1, 2, 0], x[1, 3, 0, 0] = float("inf"), float("nan")
+    assert torch.equal(F.group_norm(x, 2).isnan(), F.group_norm(x.contiguous(), 2).isnan())
+    assert F.group_norm(torch.full_like(x, 5.), 2).abs().max() < 1e-3
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("rows,n", [(1000, 7), (3, 5000), (2, 20_001)])
 def test_rows_of_half_types_are_normalized_as_floats(dtype, rows, n):

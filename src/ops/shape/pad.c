@@ -120,10 +120,10 @@ typedef struct planes {
     bool wide;
 } planes;
 
-static void forward_planes(void *arg, int64_t begin, int64_t end)
+static void forward_rows(void *arg, int64_t begin, int64_t end)
 {
     const planes *w = arg;
-    for (int64_t i = begin; i < end; ++i) rush_k_pad->forward(&w->plan, w->to + i * w->out_bytes, w->from + i * w->in_bytes);
+    rush_k_pad->forward(&w->plan, w->to, w->from, begin, end);
 }
 
 static void backward_planes(void *arg, int64_t begin, int64_t end)
@@ -181,20 +181,20 @@ static int bordered_shape(const rush_value *in, rush_value *out, int mode, int d
 
 static void bordered(const rush_value *in, rush_value *out, int mode, int dims)
 {
-    const rush_tensor *t = rush_contiguous_copy(SELF);
-    rush_tensor *y = rush_contiguous(out[0].t) ? out[0].t : rush_tensor_new(SELF->dtype, SELF->device, SELF->ndim, out[0].t->size);
-    int64_t item = rush_dtypes[SELF->dtype].size;
+    const bool last = SELF->ndim == dims + 2 && rush_lie_as_pixels(SELF, out[0].t);
+    const rush_tensor *t = last ? SELF : rush_contiguous_copy(SELF);
+    rush_tensor *y = last || rush_contiguous(out[0].t) ? out[0].t : rush_tensor_new(SELF->dtype, SELF->device, SELF->ndim, out[0].t->size);
+    int64_t item = rush_dtypes[SELF->dtype].size * (last ? SELF->size[1] : 1);
     planes w = {.plan.size = (size_t)item};
     if (!t || !y || y->numel == 0 || pad_plan(&w.plan, mode, t->size + t->ndim - dims, dims, in[1])) return;
     const rush_tables *tables = rush_tables_of[t->device.type];
     if (RUSH_UNLIKELY(tables != NULL)) {
         if (tables->pad(&w.plan, t, y, false)) return;
     } else {
+        int64_t row = w.plan.out[2] * item;
         w.to = rush_ptr(y);
         w.from = rush_ptr(t);
-        w.in_bytes = volume(w.plan.in) * item;
-        w.out_bytes = volume(w.plan.out) * item;
-        rush_parallel_for(y->numel * item / w.out_bytes, 1 + 131072 / w.out_bytes, forward_planes, &w);
+        rush_parallel_for(y->numel * rush_dtypes[y->dtype].size / row, 1 + 131072 / row, forward_rows, &w);
     }
     if (y != out[0].t) rush_copy_into(out[0].t, y);
 }
@@ -267,7 +267,7 @@ static int backward_shape(const rush_op *op, const rush_value *in, rush_value *o
         RUSH_CHECK(SELF->size[d] == want, RUSH_RUNTIME_ERROR, "gradOutput size %lld unexpected at dimension %d. Expected: %lld", (long long)SELF->size[d], d,
                    (long long)want);
     }
-    return rush_out_t(out, 0, SELF, SELF->dtype, n, in[1].ints) ? 0 : -1;
+    return rush_out_format(out, 0, I_(in[3]) == WRAP ? RUSH_CONTIGUOUS : rush_format_of(SELF), SELF, SELF->dtype, n, in[1].ints) ? 0 : -1;
 }
 
 static void backward_cpu(const rush_op *op, const rush_value *in, rush_value *out)
@@ -277,19 +277,23 @@ static void backward_cpu(const rush_op *op, const rush_value *in, rush_value *ou
     rush_dtype d = SELF->dtype;
     bool is_complex = rush_dtype_is_complex(d);
     if (d != RUSH_F64 && d != RUSH_C128) d = is_complex ? RUSH_C64 : RUSH_F32; /* half types are added up in float */
-    const rush_tensor *g = rush_cast_copy(SELF, d);
-    rush_tensor *sum = to->dtype == d && rush_contiguous(to) ? to : rush_tensor_new(d, to->device, to->ndim, to->size);
-    planes w = {.parts = is_complex ? 2 : 1, .wide = d == RUSH_F64 || d == RUSH_C128};
-    if (!g || !sum || to->numel == 0) return;
+    const bool last = to->ndim == dims + 2 && rush_lie_as_pixels(to, to);
+    const rush_tensor *g = rush_cast_copy(last ? rush_pixels(SELF) : SELF, d);
+    rush_tensor *into = last ? rush_pixels(to) : to;
+    if (!g || !into) return;
+    rush_tensor *sum = into->dtype == d && rush_contiguous(into) ? into : rush_tensor_new(d, to->device, to->ndim, into->size);
+    const int64_t item = rush_dtypes[d].size * (last ? to->size[1] : 1);
+    planes w = {.parts = (int)(last ? to->size[1] : 1) * (is_complex ? 2 : 1), .wide = d == RUSH_F64 || d == RUSH_C128};
+    if (!sum || to->numel == 0) return;
     if (pad_plan(&w.plan, (int)I_(in[3]), to->size + to->ndim - dims, dims, in[2])) return;
     const rush_tables *tables = rush_tables_of[g->device.type];
     w.to = rush_ptr(sum);
     w.from = rush_ptr(g);
-    w.in_bytes = volume(w.plan.in) * rush_dtypes[d].size;
-    w.out_bytes = volume(w.plan.out) * rush_dtypes[d].size;
+    w.in_bytes = volume(w.plan.in) * item;
+    w.out_bytes = volume(w.plan.out) * item;
     if (RUSH_UNLIKELY(tables != NULL)) tables->pad(&w.plan, g, sum, true);
     else rush_parallel_for(to->numel * rush_dtypes[d].size / w.in_bytes, 1 + 65536 / w.in_bytes, backward_planes, &w);
-    if (sum != to) rush_copy_into(to, sum);
+    if (sum != into) rush_copy_into(into, sum);
 }
 
 static rush_tensor *padded(rush_tensor *t, rush_value pad, int mode)
@@ -312,7 +316,8 @@ static rush_op op_backward = {
 
 static int named_backward(const rush_value *in, rush_value *out, int mode)
 {
-    return rush_result(out, T("_pad_backward", V(SELF), rush_v_ints(in[1].t->size, in[1].t->ndim), in[2], V((int64_t)mode)));
+    rush_tensor *g = T("contiguous", V(SELF), rush_v_memory_format(rush_format_of(in[1].t))); /* the gradient lies as the input */
+    return rush_result(out, T("_pad_backward", V(g), rush_v_ints(in[1].t->size, in[1].t->ndim), in[2], V((int64_t)mode)));
 }
 
 static void named_backward_grad(rush_grads *s, int mode)

@@ -108,23 +108,34 @@ static int make_taps(rush_taps *t, const mode *m, int64_t n, int64_t size, bool 
 
 /* ---- running ---- */
 
-/* One pass along each dimension: the last first, where the rows are still short. `y` is contiguous, of x's dtype. */
-static rush_tensor *passes(const mode *m, rush_tensor *x, const int64_t *size, bool align, const double *given, bool narrow, bool back)
+/* Does the pass along a dimension change nothing? Whatever the scale where there is a filter; the gradient looks at it, as in PyTorch. */
+static bool is_idle(const mode *m, int64_t from, int64_t to, double given, bool back)
+{
+    if (from != to || m->kind == CUBIC) return false;
+    if (m->kind >= LINEAR_AA) return !back;
+    return m->kind == LINEAR || given <= 0 || given == 1;
+}
+
+/* One pass along each dimension, from `first` on: the last first, where the rows are still short. x is contiguous; so is the result, of
+ * x's dtype: `into` where that can be. */
+static rush_tensor *passes(const mode *m, rush_tensor *x, int first, const int64_t *size, bool align, const double *given, bool narrow, bool back, rush_tensor *into)
 {
     int64_t dims[RUSH_MAXDIM];
     memcpy(dims, x->size, sizeof *dims * x->ndim);
     bool f32 = x->dtype == RUSH_F32;
+    int left = 0;
+    for (int i = 0; i < m->nd; ++i) left += !is_idle(m, dims[first + i], size[i], given[i], back);
+    if (into->dtype != x->dtype || !rush_contiguous(into) || into->flags & RUSH_T_NEG) left = 0;
     for (int i = 0; i < m->nd; ++i) {
-        int d = back ? 2 + i : x->ndim - 1 - i, at = d - 2;
+        int at = back ? i : m->nd - 1 - i, d = first + at;
         int64_t from = dims[d], to = size[at], outer = 1, inner = 1;
         rush_taps t;
-        if (from == to && m->kind >= LINEAR_AA && !back) continue; /* whatever the scale; the gradient looks at it, as in PyTorch */
-        if (from == to && m->kind <= LINEAR && (m->kind != NEAREST && m->kind != NEAREST_EXACT ? true : given[at] <= 0 || given[at] == 1)) continue;
+        if (is_idle(m, from, to, given[at], back)) continue;
         if (back ? make_taps(&t, m, to, from, align, given[at], narrow) : make_taps(&t, m, from, to, align, given[at], narrow)) return NULL;
         for (int k = 0; k < d; ++k) outer *= dims[k];
         for (int k = d + 1; k < x->ndim; ++k) inner *= dims[k];
         dims[d] = to;
-        rush_tensor *y = rush_tensor_new(x->dtype, x->device, x->ndim, dims);
+        rush_tensor *y = --left == 0 ? into : rush_tensor_new(x->dtype, x->device, x->ndim, dims);
         if (!y) return NULL;
         const rush_tables *tables = rush_tables_of[x->device.type];
         if (RUSH_UNLIKELY(tables != NULL)) {
@@ -212,8 +223,7 @@ static int resample(const mode *m, rush_tensor *x, rush_tensor *y, bool align, c
 {
     if (!y->numel) return 0;
     if (m->kind <= NEAREST_EXACT && !back && x->dtype == y->dtype) {
-        bool last = x->device.type == RUSH_CPU && x->ndim > 3 && !rush_contiguous(x) && rush_contiguous_as(x, rush_channels_last(x->ndim)) &&
-                    rush_contiguous_as(y, rush_channels_last(x->ndim));
+        bool last = rush_lie_as_pixels(x, y);
         const rush_tensor *rows = last ? x : rush_contiguous_copy(x);
         rush_tensor *to = last || rush_contiguous(y) ? y : rush_tensor_new(y->dtype, y->device, y->ndim, y->size);
         if (!rows || !to || repeat_nearest(m, rows, to, given, last)) return -1;
@@ -223,13 +233,15 @@ static int resample(const mode *m, rush_tensor *x, rush_tensor *y, bool align, c
         rush_tensor *r = byte_passes(m, x, y->size + 2, align, given);
         return r ? rush_copy_into(y, r) : -1;
     }
-    rush_tensor *from = rush_cast_copy(x, x->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32);
-    if (!from) return -1;
-    rush_tensor *r = passes(m, from, y->size + 2, align, given, x->dtype != RUSH_F64, back);
+    const bool narrow = x->dtype != RUSH_F64;
+    const int64_t *size = y->size + 2;
+    const bool last = rush_lie_as_pixels(x, x);
+    rush_tensor *from = rush_cast_copy(last ? rush_pixels(x) : x, narrow ? RUSH_F32 : RUSH_F64), *into = last ? rush_pixels(y) : y;
+    rush_tensor *r = from && into ? passes(m, from, last ? 1 : 2, size, align, given, narrow, back, into) : NULL;
     if (!r) return -1;
     if (y->dtype == RUSH_U8 && m->kind > NEAREST_EXACT) /* bytes are rounded, not cut */
-        return rush_copy_into(y, T("clamp", V(T("floor", V(T("add.Scalar", V(r), V(0.5))))), V(0.0), V(255.0)));
-    return rush_copy_into(y, r);
+        return rush_copy_into(into, T("clamp", V(T("floor", V(T("add.Scalar", V(r), V(0.5))))), V(0.0), V(255.0)));
+    return r == into ? 0 : rush_copy_into(into, r);
 }
 
 /* ---- rules: self, output_size, [align_corners], scales of each dimension ---- */
@@ -294,7 +306,8 @@ static int backward_shape(const rush_op *op, const rush_value *in, rush_value *o
                "Expected grad_output to have the same shape as output; output.size = %s but got grad_output.size = %s",
                rush_shape_text(m->nd + 2, size), rush_shape_of(g));
     if (check_dtype(op, m, g)) return -1;
-    return rush_out_format(out, 0, rush_format_of(g), g, g->dtype, g->ndim, in[2].ints) ? 0 : -1;
+    const bool plain = m->kind == CUBIC || m->kind > LINEAR_AA || (m->kind <= NEAREST_EXACT && m->nd == 3); /* as PyTorch's are */
+    return rush_out_format(out, 0, plain ? RUSH_CONTIGUOUS : rush_format_of(g), g, g->dtype, g->ndim, in[2].ints) ? 0 : -1;
 }
 
 static void backward_cpu(const rush_op *op, const rush_value *in, rush_value *out)
