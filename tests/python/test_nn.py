@@ -652,6 +652,20 @@ def test_group_norm_with_channels_last_is_that_of_planes(shape, groups, dtype):
             assert torch.allclose(a.double(), b.double(), near, near)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_batch_norm_of_half_types_with_channels_last_is_that_of_floats(dtype):
+    torch.manual_seed(0)
+    x, g = (torch.randn(4, 64, 28, 28).to(dtype).contiguous(memory_format=torch.channels_last) for i in range(2))
+    results = []
+    for kind in (dtype, torch.float32):
+        given = [t.requires_grad_() for t in (x.detach().to(kind), torch.arange(64.), torch.ones(64))]
+        y = F.batch_norm(given[0], None, None, *given[1:], training=True)
+        gradients = torch.autograd.grad(y, given, g.to(kind))
+        assert y.dtype == kind and y.is_contiguous(memory_format=torch.channels_last) and gradients[0].is_contiguous(memory_format=torch.channels_last)
+        results.append((y.detach().to(dtype), gradients[0].to(dtype), *gradients[1:]))
+    assert all(torch.equal(a, b) for a, b in zip(*results))
+
+
 def test_group_norm_of_images_that_are_not_finite():
     x = torch.randn(2, 4, 3, 3).contiguous(memory_format=torch.channels_last)
     x[0, 1, 2, 0], x[1, 3, 0, 0] = float("inf"), float("nan")

@@ -6,6 +6,7 @@
  */
 #include "kernels/cpu/norm.h"
 #include "op/formula.h"
+#include "ops/geometry.h"
 #include "ops/norm/norm.h"
 #include <math.h>
 
@@ -206,8 +207,9 @@ static const void *read_as(job *j, const rush_tensor *x, rush_dtype d, bool last
     j->a.channels = c;
     j->a.inner = 1;
     if (last) {
+        const rush_tensor *copy = rush_cast_copy(rush_pixels(x), d);
         j->a.batch = x->numel / c;
-        return rush_ptr(x);
+        return copy ? rush_ptr(copy) : NULL;
     }
     j->a.batch = x->size[0];
     for (int k = 2; k < x->ndim; ++k) j->a.inner *= x->size[k];
@@ -253,7 +255,7 @@ static void norm_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     double *w = numbers(T_(in[W]), c, 1), *b = numbers(T_(in[B]), c, 0);
     if (!mean || !var || !w || !b) return;
     rush_tensor *y = out[0].t;
-    bool last = x->dtype == d && channels_last(x) && channels_last(y);
+    bool last = channels_last(x) && channels_last(y);
     bool pieces = by_pieces(x) && rush_contiguous(y);
     job j = {.half = pieces ? x->dtype : RUSH_F32};
     j.a.x = read_as(&j, x, d, last);
@@ -273,14 +275,16 @@ static void norm_cpu(const rush_op *op, const rush_value *in, rush_value *out)
         w[k] = rush_round_to(var[k] * w[k], d);
         b[k] = fused(d, -mean[k], w[k], b[k]);
     }
-    bool direct = last || pieces || (y->dtype == d && rush_contiguous(y));
-    rush_tensor *to = direct ? y : rush_tensor_new(d, x->device, x->ndim, x->size);
+    rush_tensor *lies = last ? rush_pixels(y) : y;
+    if (!lies) return;
+    bool direct = pieces || (lies->dtype == d && rush_contiguous(lies));
+    rush_tensor *to = direct ? lies : rush_tensor_new(d, x->device, lies->ndim, lies->size);
     j.a.scale = typed(w, c, d), j.a.shift = typed(b, c, d);
     if (!to || !j.a.scale || !j.a.shift) return;
     j.a.y = rush_ptr(to);
     int64_t tasks = j.a.inner == 1 ? j.a.batch : j.a.batch * c, each = j.a.inner == 1 ? c : j.a.inner;
     rush_parallel_for(tasks, 1 + 32768 / (each + 1), run_apply, &j);
-    if (!direct) rush_copy_into(y, to);
+    if (!direct) rush_copy_into(lies, to);
 }
 
 /* ---- backward: in = grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask ---- */
@@ -317,10 +321,11 @@ static void back_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     double *w = numbers(T_(in[2]), c, 1), *mean = numbers(T_(train ? in[5] : in[3]), c, 0), *invstd = numbers(T_(train ? in[6] : in[4]), c, 1);
     if (!w || !mean || !invstd) return;
     for (int64_t k = 0; k < c && !train; ++k) invstd[k] = rush_round_to(1 / sqrt(invstd[k] + D_(in[8])), d);
-    bool last = x->dtype == d && channels_last(x) && g->dtype == d && channels_last(g) && (!dx || channels_last(dx));
+    bool last = channels_last(x) && channels_last(g) && (!dx || channels_last(dx));
     bool pieces = by_pieces(x) && by_pieces(g) && g->dtype == x->dtype && (!dx || rush_contiguous(dx));
-    bool direct = last || (dx && (pieces || dx->dtype == d) && rush_contiguous(dx));
-    rush_tensor *to = direct || !dx ? dx : rush_tensor_new(d, x->device, x->ndim, x->size);
+    rush_tensor *lies = last && dx ? rush_pixels(dx) : dx;
+    bool direct = lies && (pieces || lies->dtype == d) && rush_contiguous(lies);
+    rush_tensor *to = direct || !lies ? lies : rush_tensor_new(d, x->device, lies->ndim, lies->size);
     job j = {.a = {.center = typed(mean, c, d), .rstd = typed(invstd, c, d), .w = typed(w, c, d)}, .half = pieces ? x->dtype : RUSH_F32};
     j.a.dy = read_as(&j, g, d, last);
     j.a.x = read_as(&j, x, d, last);
@@ -345,7 +350,7 @@ static void back_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     j.a.y = rush_ptr(to);
     int64_t tasks = j.a.inner == 1 ? j.a.batch : j.a.batch * c;
     rush_parallel_for(tasks, 1 + 32768 * tasks / (x->numel + 1), run_apply_back, &j);
-    if (!direct) rush_copy_into(dx, to);
+    if (!direct) rush_copy_into(lies, to);
 }
 
 static rush_tensor *per_channel(rush_tensor *t, const rush_tensor *x)
