@@ -42,12 +42,10 @@ static void product(const attention *a, int64_t m, int64_t n, int64_t k, const v
 
 static int64_t keys_of(const attention *a, int64_t first, int64_t rows) { return a->causal ? RUSH_MIN(a->s, first + rows) : a->s; }
 
-/* The masked scores of `rows` queries from `first` on into s (rows, n). */
-static void scores(const attention *a, int64_t b, int64_t h, int64_t first, int64_t rows, int64_t n, void *s)
+/* The masked scores of `rows` queries from `first` on into s (rows, n); `keys` are those of the head. */
+static void scores(const attention *a, int64_t b, int64_t h, int64_t first, int64_t rows, int64_t n, const void *keys, void *s)
 {
-    int64_t kv = h / a->group;
-    product(a, rows, n, a->e, at4(a->q, b, h, first), a->q->stride[2], a->q->stride[3], at4(a->k, b, kv, 0), a->k->stride[3], a->k->stride[2], s, n,
-            a->scale, 0);
+    product(a, rows, n, a->e, at4(a->q, b, h, first), a->q->stride[2], a->q->stride[3], keys, a->k->stride[3], a->k->stride[2], s, n, a->scale, 0);
     const char *mask = a->mask ? at4(a->mask, b, h, first) : NULL;
     size_t item = a->mask ? rush_dtypes[a->mask->dtype].size : 0;
     if (mask || a->causal)
@@ -64,6 +62,21 @@ static void round_rows(const attention *a, float *x, int64_t rows, int64_t width
     }
 }
 
+/* One head of keys or values of half types becomes floats on its own, near the processor, where it lies in one piece. */
+static bool in_one_piece(const rush_tensor *t)
+{
+    return rush_dtypes[t->dtype].size == 2 && !(t->flags & RUSH_T_NEG) && t->stride[3] == 1 && t->stride[2] == t->size[3];
+}
+
+static size_t room_of_head(const rush_tensor *t) { return in_one_piece(t) ? (size_t)(t->size[2] * t->size[3]) * sizeof(float) : 0; }
+
+static const void *floats_of_head(const rush_tensor *t, int64_t b, int64_t h, void *room)
+{
+    if (!in_one_piece(t)) return at4(t, b, h, 0);
+    rush_convert_many(room, RUSH_F32, 4, at4(t, b, h, 0), t->dtype, 2, t->size[2] * t->size[3]);
+    return room;
+}
+
 static void forward_blocks(void *arg, int64_t begin, int64_t end)
 {
     attention *a = arg;
@@ -71,7 +84,9 @@ static void forward_blocks(void *arg, int64_t begin, int64_t end)
     size_t got;
     bool rounds = a->half != RUSH_F32; /* the exponentials are, as in PyTorch, and divided by their sum after the product */
     float inverse[BLOCK];
-    char *s = rush_block_alloc((size_t)BLOCK * RUSH_MAX(a->s, 1) * (a->item + (rounds ? 2 : 0)), &got);
+    size_t buffer = ((size_t)BLOCK * RUSH_MAX(a->s, 1) * (a->item + (rounds ? 2 : 0)) + 63) / 64 * 64, of_keys = (room_of_head(a->k) + 63) / 64 * 64;
+    char *s = rush_block_alloc(buffer + of_keys + room_of_head(a->v), &got);
+    const void *keys = NULL, *values = NULL;
     if (!s) {
         rush_error_clear(); /* this thread may be a helper: the caller tells */
         a->failed = true;
@@ -80,11 +95,15 @@ static void forward_blocks(void *arg, int64_t begin, int64_t end)
     for (int64_t i = begin; i < end; ++i) {
         int64_t b = i / blocks / a->heads, h = i / blocks % a->heads, first = i % blocks * BLOCK, rows = RUSH_MIN(BLOCK, a->l - first);
         int64_t n = keys_of(a, first, rows), kv = h / a->group;
-        scores(a, b, h, first, rows, n, s);
+        if (i == begin || (first == 0 && h % a->group == 0)) {
+            keys = floats_of_head(a->k, b, kv, s + buffer);
+            values = floats_of_head(a->v, b, kv, s + buffer + of_keys);
+        }
+        scores(a, b, h, first, rows, n, keys, s);
         char *to = at4(a->out, b, h, first);
         rush_k_attention->softmax[a->type](s, rows, n, n, (char *)rush_ptr(a->lse) + ((b * a->heads + h) * a->l + first) * a->item, rounds ? inverse : NULL);
         round_rows(a, (float *)s, rows, n, n, (uint16_t *)(s + (size_t)BLOCK * a->s * a->item));
-        product(a, rows, a->ev, n, s, n, 1, at4(a->v, b, kv, 0), a->v->stride[2], a->v->stride[3], to, a->out->stride[2], 1, 0);
+        product(a, rows, a->ev, n, s, n, 1, values, a->v->stride[2], a->v->stride[3], to, a->out->stride[2], 1, 0);
         for (int64_t r = 0; r < rows && rounds; ++r)
             for (int64_t c = 0; c < a->ev; ++c) ((float *)to)[r * a->out->stride[2] + c] *= inverse[r];
     }
@@ -111,7 +130,7 @@ static void backward_heads(void *arg, int64_t begin, int64_t end)
         for (int64_t h = kv * a->group; h < (kv + 1) * a->group; ++h)
             for (int64_t first = 0; first < a->l; first += a->block) {
                 int64_t rows = RUSH_MIN(a->block, a->l - first), n = keys_of(a, first, rows);
-                scores(a, b, h, first, rows, n, p);
+                scores(a, b, h, first, rows, n, at4(a->k, b, kv, 0), p);
                 rush_k_attention->weights[a->type](p, rows, n, n, (char *)rush_ptr(a->lse) + ((b * a->heads + h) * a->l + first) * a->item);
                 for (int64_t r = 0; r < rows; ++r) { /* sum of dout * out */
                     char *g = at4(a->g, b, h, first + r), *o = at4(a->out, b, h, first + r);
@@ -170,10 +189,13 @@ static rush_tensor *readable(rush_tensor *t, rush_dtype type)
     return t->dtype == type && !(t->flags & (RUSH_T_CONJ | RUSH_T_NEG)) ? t : rush_cast_copy(t, type);
 }
 
-static int prepare(attention *a, rush_tensor *const *qkv, rush_tensor *mask, bool causal, rush_value scale)
+/* Forward, what lies in one piece stays of its half type. */
+static int prepare(attention *a, rush_tensor *const *qkv, rush_tensor *mask, bool causal, rush_value scale, bool forward)
 {
     rush_dtype type = qkv[0]->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32;
-    *a = (attention){.q = readable(qkv[0], type), .k = readable(qkv[1], type), .v = readable(qkv[2], type), .causal = causal};
+    *a = (attention){.q = readable(qkv[0], type), .causal = causal};
+    a->k = forward && in_one_piece(qkv[1]) ? qkv[1] : readable(qkv[1], type);
+    a->v = forward && in_one_piece(qkv[2]) ? qkv[2] : readable(qkv[2], type);
     if (!a->q || !a->k || !a->v) return -1;
     a->heads = a->q->size[1];
     a->group = RUSH_MAX(a->heads / RUSH_MAX(a->k->size[1], 1), 1); /* no heads: nothing is read */
@@ -225,7 +247,7 @@ static void flash_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     attention a;
     rush_tensor *qkv[3] = {in[0].t, in[1].t, in[2].t}, *to = out[0].t;
-    if (!to->numel || prepare(&a, qkv, T_(in[5]), I_(in[4]), in[6])) return;
+    if (!to->numel || prepare(&a, qkv, T_(in[5]), I_(in[4]), in[6], true)) return;
     a.lse = out[1].t;
     a.out = to->dtype == a.q->dtype ? to : by_heads(a.q->dtype, to->device, to->size[0], a.heads, a.l, a.ev);
     if (!a.out) return;
@@ -289,7 +311,7 @@ static void flash_backward_cpu(const rush_op *op, const rush_value *in, rush_val
 {
     attention a;
     rush_tensor *qkv[3] = {in[1].t, in[2].t, in[3].t}, *made[3];
-    if (prepare(&a, qkv, T_(in[8]), I_(in[7]), in[9])) return;
+    if (prepare(&a, qkv, T_(in[8]), I_(in[7]), in[9], false)) return;
     for (int i = 0; i < 3; ++i) {
         made[i] = out[i].t->dtype == a.q->dtype ? out[i].t : rush_tensor_new(a.q->dtype, out[i].t->device, 4, out[i].t->size);
         if (!made[i]) return;
