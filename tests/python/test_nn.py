@@ -689,16 +689,80 @@ def test_rows_of_half_types_are_normalized_as_floats(dtype, rows, n):
     assert torch.allclose(x.norm(dim=1).float(), x.float().norm(dim=1), 0.01)
 
 
-def test_per_sample_gradients_of_hidden_tensors_are_refused():
+def test_per_sample_gradients_of_hidden_tensors():
     from rushlight.nn.utils._per_sample_grad import call_for_per_sample_grads
 
     class Boxed:
-        x = torch.ones(4, 3)
+        x = torch.randn(4, 3)
 
     class Net(torch.nn.Linear):
         def forward(self, boxed):
             return super().forward(boxed.x)
+    net = Net(3, 2)
     with pytest.raises(RuntimeError, match="Unable to find a tensor in the passed args and kwargs"):
-        call_for_per_sample_grads(Net(3, 2))(Boxed())
-    with pytest.raises(NotImplementedError, match="inputs whose tensors pytrees do not show are not supported"):
-        call_for_per_sample_grads(Net(3, 2), batch_size=4)(Boxed())
+        call_for_per_sample_grads(net)(Boxed())
+    call_for_per_sample_grads(net, batch_size=4)(Boxed()).sum().backward()
+    assert torch.equal(net.weight.grad_sample, Boxed.x[:, None].expand(4, 2, 3))
+
+
+@pytest.mark.parametrize("use, name", [(lambda x, w: x @ w, "matmul"), (lambda x, w: x + w, "add"), (lambda x, w: F.linear(x, w.t()), "t"), (lambda x, w: F.batch_norm(x, None, None, w[0], training=True), "__getitem__"),
+                                       (lambda x, w: F.linear(x, w) * w.ndim, "__get__"), (lambda x, w: torch.layer_norm(x, (5,), w), "layer_norm")])
+def test_per_sample_gradients_refuse_what_would_mix_samples(use, name):
+    from rushlight.nn.utils._per_sample_grad import call_for_per_sample_grads
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(torch.randn(5, 5))
+
+        def forward(self, x):
+            return use(x, self.w)
+    with pytest.raises(RuntimeError, match=f"Expanded Weights encountered but cannot handle function {name}$"):
+        call_for_per_sample_grads(Net())(torch.randn(5, 5))
+
+
+def test_per_sample_gradients_see_the_batch():
+    """A program sees the batch in forward, its draws are those of the plain module, and padding counts."""
+    from rushlight.nn.utils._per_sample_grad import call_for_per_sample_grads
+    seen = []
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.rnn, self.norm, self.out = nn.Embedding(9, 4, padding_idx=0, max_norm=1.0), nn.GRU(4, 3, 2, bidirectional=True, batch_first=True), nn.GroupNorm(3, 6), nn.Linear(6, 2)
+
+        def forward(self, x):
+            seen.append((tuple(x.shape), x.max().item(), self.out.weight.shape, self.out.weight.dtype))
+            return self.out(self.norm(F.dropout(self.rnn(self.table(x))[0][:, -1], 0.3)))
+    net, x = Net(), torch.tensor([[0, 1, 2], [3, 0, 5], [6, 7, 8], [1, 1, 0]])
+    results = []
+    for call in (net, call_for_per_sample_grads(net)):
+        torch.manual_seed(3)
+        results.append(call(x))
+        results[-1].square().sum().backward()
+    assert torch.allclose(*results, atol=1e-6) and seen[0] == seen[1] == ((4, 3), 8, (2, 6), torch.float32)
+    for name, p in net.named_parameters():
+        rows = slice(1, None) if name == "table.weight" else slice(None)
+        assert torch.allclose(p.grad_sample.sum(0)[rows], p.grad[rows], atol=1e-5), name
+    assert net.table.weight.grad_sample[0, 0].count_nonzero() and not net.table.weight.grad[0].count_nonzero()
+
+
+def test_per_sample_gradients_of_packed_sequences():
+    from rushlight.nn.utils._per_sample_grad import call_for_per_sample_grads
+
+    class Net(nn.Module):
+        def __init__(self, kind):
+            super().__init__()
+            self.rnn = kind(4, 3, num_layers=2, bidirectional=True)
+
+        def forward(self, x):
+            out, last = self.rnn(nn.utils.rnn.pack_padded_sequence(x, [5, 3, 3, 1]))
+            return out.data.square().sum() + (last[1] if isinstance(last, tuple) else last).sum()
+    for kind in (nn.RNN, nn.GRU, nn.LSTM):
+        net, x = Net(kind), torch.randn(5, 4, 4)
+        plain = net(x)
+        plain.backward()
+        expanded = call_for_per_sample_grads(net, batch_first=False)(x)
+        expanded.backward()
+        assert torch.allclose(plain, expanded) and all(torch.allclose(p.grad, p.grad_sample.sum(0), atol=1e-5) for p in net.parameters())
+        assert net.rnn.weight_ih_l0.grad_sample.shape == (4, *net.rnn.weight_ih_l0.shape)
