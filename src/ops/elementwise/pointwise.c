@@ -98,8 +98,7 @@ static int outer(int nx, const rush_value *x, int ndim, const int64_t *size, int
     return 0;
 }
 
-/* Dense strides in the order of the operands'. False: contiguous will do. */
-static bool ordered_strides(int nx, const rush_value *x, int ndim, const int64_t *size, int64_t *stride)
+bool rush_pw_strides(int nx, const rush_value *x, int ndim, const int64_t *size, int64_t *stride)
 {
     int order[RUSH_MAXDIM]; /* innermost first */
     bool moved = false;
@@ -146,7 +145,7 @@ RUSH_HOT int rush_pw_result(rush_value *out, int i, rush_dtype d, int nx, const 
             shape = size;
         }
     }
-    if (plain || ndim < 2 || !ordered_strides(nx, x, ndim, shape, stride)) return rush_out(out, i, d, device, ndim, shape) ? 0 : -1;
+    if (plain || ndim < 2 || !rush_pw_strides(nx, x, ndim, shape, stride)) return rush_out(out, i, d, device, ndim, shape) ? 0 : -1;
     return rush_out_strided(out, i, d, device, ndim, shape, stride) ? 0 : -1;
 }
 

@@ -54,6 +54,8 @@ typedef struct rush_pw_plan {
 /* x: the row's operands, tensors or numbers. */
 int rush_pw_plan_make(rush_pw_plan *, rush_pw_id, const rush_value *x);
 /* Result i of broadcast size, its strides like PyTorch's. */
+/* Dense strides in the order of the operands', of which only sizes and strides are looked at. False: contiguous will do. */
+bool rush_pw_strides(int nx, const rush_value *x, int ndim, const int64_t *size, int64_t *stride);
 int rush_pw_result(rush_value *out, int i, rush_dtype, int nx, const rush_value *x);
 /* Both (a NotImplementedError where there is no loop), and running it into a result that was made so. */
 /* -1 and an error for integers divided by zero, x[0] / x[1]: by a number (shape rules), by elements (kernels) */

@@ -6,6 +6,7 @@
 #include "op/watch.h"
 #include "kernels/cpu/index.h"
 #include "op/formula.h"
+#include "ops/elementwise/pointwise.h"
 #include "ops/geometry.h"
 #include "ops/index/places.h"
 #include "ops/walk.h"
@@ -282,7 +283,7 @@ static void take(const plan *p, const rush_tensor *self, rush_tensor *out)
 static bool take_rows(const rush_tensor *self, rush_value list, rush_tensor *out)
 {
     rush_tensor *index = list.n == 1 ? list.tensors[0] : NULL;
-    if (!index || is_mask(index) || self->ndim < 2 || !rush_contiguous(self)) return false;
+    if (!index || is_mask(index) || self->ndim < 2 || !rush_contiguous(self) || !rush_contiguous(out)) return false;
     const rush_tensor *numbers = rush_index_numbers(index);
     if (!numbers || rush_index_outside(numbers, 0, self->size[0]) >= 0) return false;
     rush_take_rows(out, self, rush_ptr(numbers), numbers->numel);
@@ -301,13 +302,49 @@ static rush_tensor *whole_mask(const rush_tensor *self, rush_value list)
     return mask && mask->dtype == RUSH_BOOL && self->ndim > 0 && rush_same_sizes(self, mask) ? mask : NULL;
 }
 
+/* Contiguous, in dimensions of one too. */
+static bool is_plain(const rush_tensor *t)
+{
+    int64_t next = 1;
+    for (int d = t->ndim - 1; d >= 0; --d) {
+        if (t->stride[d] != next) return false;
+        next *= t->size[d];
+    }
+    return true;
+}
+
+/* Its dimensions lie in memory in the order of self's and of the indices'. */
+static rush_tensor *index_result(const plan *p, const rush_tensor *self, rush_value *out)
+{
+    bool plain = is_plain(self);
+    for (int d = 0; plain && d < self->ndim; ++d) plain = !p->tensor[d] || p->tensor[d]->ndim < 2 || is_plain(p->tensor[d]);
+    int64_t size[RUSH_MAXDIM], stride[RUSH_MAXDIM][RUSH_MAXDIM], dense[RUSH_MAXDIM];
+    rush_tensor walked[RUSH_MAXDIM + 1] = {{.ndim = (uint8_t)p->ndim, .size = (int64_t *)p->size, .stride = (int64_t *)p->stride}};
+    rush_value x[RUSH_MAXDIM + 1] = {rush_v_tensor(walked)};
+    int n = 1;
+    for (int k = 0; k < p->ndim; ++k) size[k] = k >= p->first && k < p->first + p->nindex ? p->size[k] : 1;
+    for (int d = 0; !plain && d < self->ndim; ++d) {
+        const rush_tensor *t = p->tensor[d];
+        if (!t) continue;
+        int64_t own[RUSH_MAXDIM];
+        for (int k = 0, lead = p->nindex - t->ndim; k < p->nindex; ++k) own[k] = k < lead || t->size[k - lead] != p->broadcast[k] ? 0 : t->stride[k - lead];
+        walked[n] = (rush_tensor){.ndim = (uint8_t)p->nindex, .size = (int64_t *)p->broadcast, .stride = own, .numel = p->count};
+        plain = !rush_view_strides(&walked[n], p->ndim, size, stride[n - 1]); /* dimensions of one before and behind */
+        walked[n] = (rush_tensor){.ndim = (uint8_t)p->ndim, .size = size, .stride = stride[n - 1]};
+        x[n] = rush_v_tensor(&walked[n]);
+        ++n;
+    }
+    if (plain || !rush_pw_strides(n, x, p->ndim, p->size, dense)) return rush_out_t(out, 0, self, self->dtype, p->ndim, p->size);
+    return rush_out_strided(out, 0, self->dtype, self->device, p->ndim, p->size, dense);
+}
+
 static int index_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     plan p;
     if (whole_mask(SELF, in[1])) return 0;
     if (plan_sizes(&p, SELF, in[1])) return -1;
     if (p.open) return 0;
-    return (p.ntensors ? rush_out_t(out, 0, SELF, SELF->dtype, p.ndim, p.size) : rush_out_like(out, 0, SELF, SELF->dtype)) ? 0 : -1;
+    return (p.ntensors ? index_result(&p, SELF, out) : rush_out_like(out, 0, SELF, SELF->dtype)) ? 0 : -1;
 }
 
 static void index_cpu(const rush_op *op, const rush_value *in, rush_value *out)
@@ -326,7 +363,7 @@ static void index_cpu(const rush_op *op, const rush_value *in, rush_value *out)
         if (all) rush_copy_into(all, self);
         return;
     }
-    rush_tensor *result = HAS(out[0]) ? out[0].t : rush_out_t(out, 0, self, self->dtype, p.ndim, p.size);
+    rush_tensor *result = HAS(out[0]) ? out[0].t : index_result(&p, SELF, out);
     if (result && result->numel && !plan_offsets(&p, self)) take(&p, self, result);
 }
 
