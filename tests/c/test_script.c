@@ -70,13 +70,14 @@ static int looked_at(rush_object *o, int depth)
 static void attributes_and_methods(void **state)
 {
     rush_object *kept = NULL;
-    rush_module *net = NULL;
     rush_scope() {
         for (size_t k = 0; k < sizeof names / sizeof *names; ++k) assert_true(looked_at(rush_program_object(rush_program_load(file(names[k], ".pt"))), 0) > 4);
         assert_null(rush_error());
-        net = rush_module_keep(rush_program_load(file("cnn_scripted", ".pt")));
+        rush_module *net = rush_program_load(file("cnn_scripted", ".pt"));
         rush_object *o = rush_program_object(net);
-        rush_value v, x = rush_v_tensor(((const rush_content *)rush_load(file("cnn_scripted", ".io")))->items[0]->items[0]->t), two[] = {x, x};
+        const rush_content *io = rush_load(file("cnn_scripted", ".io"));
+        assert_true(o && io);
+        rush_value v, x = rush_v_tensor(io->items[0]->items[0]->t), two[] = {x, x};
         assert_int_equal(rush_object_call(o, "forward", 1, &x, NULL, &v), 0);
         assert_true(v.kind == RUSH_V_TENSOR && differs(v.t, rush_forward(net, x.t)) == 0);
         assert_int_equal(rush_object_set(o, "training", rush_v_bool(true)), 0);
@@ -94,13 +95,12 @@ static void attributes_and_methods(void **state)
         assert_null(rush_program_object(rush_nn_linear(2, 2))), rush_error_clear();
         kept = rush_object_keep(o);
     }
-    rush_module_drop(net); /* the object keeps the program alive */
-    rush_scope() {
+    rush_scope() { /* the object keeps the program alive */
         rush_value v;
+        assert_non_null(kept = rush_object_park(kept));
         assert_int_equal(rush_object_get(kept, "training", &v), 0);
         assert_non_null(rush_object_module(kept));
     }
-    rush_object_drop(kept);
     assert_null(rush_error());
 }
 

@@ -102,7 +102,10 @@ bool rush_pw_strides(int nx, const rush_value *x, int ndim, const int64_t *size,
 {
     int order[RUSH_MAXDIM]; /* innermost first */
     bool moved = false;
-    for (int i = 0; i < ndim; i++) order[i] = ndim - 1 - i;
+    for (int i = 0; i < ndim; i++) {
+        order[i] = ndim - 1 - i;
+        if (size[i] == 0) return false; /* the others may be of any size */
+    }
     for (int i = 1; i < ndim; i++) {
         for (int at = i, j = i - 1; j >= 0; j--) {
             int c = outer(nx, x, ndim, size, order[j], order[at]);
@@ -117,7 +120,7 @@ bool rush_pw_strides(int nx, const rush_value *x, int ndim, const int64_t *size,
     int64_t next = 1;
     for (int i = 0; i < ndim; i++) {
         stride[order[i]] = next;
-        next *= RUSH_MAX(size[order[i]], 1);
+        next *= size[order[i]];
     }
     return moved;
 }
