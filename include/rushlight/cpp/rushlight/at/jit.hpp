@@ -134,6 +134,7 @@ class Object {
     std::shared_ptr<rush_object> its;
 
 protected:
+    bool is_script() const { return its != nullptr; }
     rush_object *given() const
     {
         TORCH_CHECK(its, "this module is empty, or no program of TorchScript");
@@ -269,13 +270,13 @@ public:
     /* Without TorchScript: tensors in; a tensor, or a tuple of them, out. */
     IValue forward(const Stack &inputs, const Kwargs &named = {}) const
     {
-        at::detail::Call scope;
-        if (rush_object *o = rush_program_object(module())) return Object(o).call("forward", inputs, named);
-        rush_error_clear();
+        rush_module *m = module();
+        if (is_script()) return call("forward", inputs, named);
         TORCH_CHECK(named.empty(), "this program's arguments have no names");
         std::vector<rush_tensor *> in, out(64);
         for (const IValue &x : inputs) in.push_back(x.toTensor().get());
-        int n = rush_program_run(module(), static_cast<int>(in.size()), in.data(), static_cast<int>(out.size()), out.data());
+        at::detail::Call scope;
+        int n = rush_program_run(m, static_cast<int>(in.size()), in.data(), static_cast<int>(out.size()), out.data());
         if (n < 0) c10::detail::raise();
         if (n == 1) return Tensor::of(out[0]);
         std::vector<IValue> results;
@@ -386,8 +387,7 @@ inline Module Module::clone(bool) const
     save(file.path);
     Module made = load(file.path);
     std::vector<Module> own = modules(), its_own = made.modules();
-    for (size_t i = own.size(); i-- > 0;) its_own[i].train(own[i].is_training()); /* the outermost last; below it each as it was */
-    for (size_t i = 1; i < own.size(); ++i) its_own[i].setattr("training", own[i].is_training());
+    for (size_t i = 0; i < own.size(); ++i) its_own[i].setattr("training", own[i].is_training()); /* each as it was, with none below it */
     return made;
 }
 
