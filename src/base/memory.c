@@ -405,6 +405,47 @@ void rush_bury(void *p, size_t size, size_t legible)
 
 /* ---- large blocks: one cache for all threads, under the lock ---- */
 
+/* Huge pages spare the processor a level of tables, and the kernel 511 of 512 faults; but in a virtual machine whose host gives memory at its first use one
+   can take as long as fifty times its small pages, which come from memory that was used before. So the first of a block is timed. After a slow one the block
+   keeps small pages, and so do the next ones, more each time; the kernel makes them huge in the background once the block has been in the cache. */
+#ifdef MADV_HUGEPAGE
+#define SLOW_NS 2000000 /* the processor's time for a page: 0.1 to 0.7 ms is usual, and 2 for 512 small ones */
+#define UNASKED_MOST 64
+static _Atomic unsigned unasked, unasked_next; /* blocks that go without, now and after the next slow page */
+
+static int64_t my_nanoseconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+static void ask_for_huge(char *p, size_t size)
+{
+    unsigned left = atomic_load(&unasked);
+    if (left && atomic_compare_exchange_strong(&unasked, &left, left - 1)) return;
+    if (madvise(p, size, MADV_HUGEPAGE)) return;
+    int64_t before = my_nanoseconds();
+    *(volatile char *)p = 0;
+    if (my_nanoseconds() - before < SLOW_NS) {
+        atomic_store(&unasked_next, 0);
+        return;
+    }
+    madvise(p + HUGE_PAGE, size - HUGE_PAGE, MADV_NOHUGEPAGE);
+    unsigned next = RUSH_MIN(2 * atomic_load(&unasked_next) + 1, UNASKED_MOST);
+    atomic_store(&unasked_next, next);
+    atomic_store(&unasked, next);
+}
+
+static void make_huge_later(void *p, size_t size)
+{
+    if (size >= HUGE_FROM && atomic_load_explicit(&unasked_next, memory_order_relaxed)) madvise(p, size, MADV_HUGEPAGE);
+}
+#else
+static void ask_for_huge(char *p, size_t size) { (void)p, (void)size; }
+static void make_huge_later(void *p, size_t size) { (void)p, (void)size; }
+#endif
+
 static void *big_from_system(size_t size)
 {
     if (size < MAPPED_FROM) return aligned_alloc(64, size);
@@ -420,9 +461,7 @@ static void *big_from_system(size_t size)
     if (start_at > p) munmap(p, (size_t)(start_at - p));
     char *end = start_at + size + RUSH_BEHIND;
     if (p + room > end) munmap(end, (size_t)(p + room - end));
-#ifdef MADV_HUGEPAGE
-    madvise(start_at, size, MADV_HUGEPAGE);
-#endif
+    ask_for_huge(start_at, size);
     return start_at;
 }
 
@@ -488,6 +527,7 @@ static void big_give(int c, void *p, size_t size)
         big_to_system(p, size);
         return;
     }
+    make_huge_later(p, size);
     big *b = p;
     *b = (big){.size = size};
     rush_lock(RUSH_LOCK_MEMORY);

@@ -134,13 +134,26 @@ def test_loops_over_nothing():
     assert torch.diff(wide, 2**62, append=wide).shape == (0, 4, 0) and torch.diff(torch.empty(0, 10**6), 10**6 - 2).shape == (0, 2)
 
 
-def test_repeated_differences_keep_nothing():
-    code = """import resource, rushlight as torch
-x, most = torch.rand(2**20), lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+@pytest.mark.parametrize("made, work, kilobytes", [
+    ("torch.rand(2**20)", "torch.diff(x, 200)", 200 << 10),  # 200 results would be 800 MB
+    ("(torch.rand(2, 20) + 2**20).requires_grad_()", "torch.mvlgamma(x, 2**20).sum().backward()", 100 << 10),  # all terms would be 160 MB
+])
+def test_a_long_work_takes_little_memory(made, work, kilobytes):
+    code = f"""import resource, rushlight as torch
+x, most = {made}, lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 before = most()
-torch.diff(x, 200)
+{work}
 print(most() - before)"""
-    assert int(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout) < 200 * 1024  # kB: 200 results would be 800 MB
+    assert int(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout) < kilobytes
+
+
+def test_mvlgamma_by_parts():
+    x = (torch.rand(3, 30, dtype=torch.float64) + 20000).requires_grad_()  # more numbers than it takes at once
+    by_parts = torch.mvlgamma(x, 30000)
+    one_by_one = torch.stack([torch.mvlgamma(v, 30000) for v in x.detach().flatten()]).view(3, 30)
+    assert by_parts.tolist() == one_by_one.tolist()
+    slope, = torch.autograd.grad(by_parts.sum(), x)
+    assert torch.allclose(slope, torch.digamma(x.detach().unsqueeze(-1) - torch.arange(30000, dtype=torch.float64) / 2).sum(-1), rtol=1e-13, atol=0)
 
 
 F32 = torch.ones(4, 4)

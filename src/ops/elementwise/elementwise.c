@@ -5,6 +5,7 @@
 #include "ops/elementwise/pointwise.h"
 #include "op/formula.h"
 #include "op/tables.h"
+#include "tensor/backend.h"
 #include "ops/geometry.h"
 
 #define SELF (in[0].t)
@@ -425,21 +426,57 @@ static rush_op op_is_same_size = {
     .flags = RUSH_NO_GRAD | RUSH_CROSS_DEVICE | RUSH_ANY_LAYOUT,
 };
 
-/* log of the multivariate gamma function: a sum of lgamma over p halves */
+/* ---- log of the multivariate gamma function: a sum of lgamma over p halves ---- */
+
+#define HALVES_AT_ONCE ((int64_t)1 << 18)
+
+/* Sum of lgamma, or of digamma, over x + halves; of numbers after numbers, so that no tensor with p elements for each of many is needed. */
+static rush_tensor *over_halves(rush_tensor *x, rush_tensor *halves, bool slope)
+{
+    int64_t n = rush_numel(x), few = n / 2;
+    if (n < 2 || n <= HALVES_AT_ONCE / rush_numel(halves) || !rush_has_data(x)) {
+        rush_tensor *all = add(unsqueeze(x, -1), halves);
+        return sum_dim(slope ? WORD1(digamma, all) : WORD1(lgamma, all), -1, false);
+    }
+    if (x->ndim > 1) {
+        rush_tensor *flat = T("reshape", V(x), INTS(-1)), *sums = flat ? over_halves(flat, halves, slope) : NULL;
+        return sums ? reshape_to(sums, x) : NULL;
+    }
+    rush_tensor *both[2];
+    for (int k = 0; k < 2; ++k) {
+        rush_scope() {
+            rush_tensor *part = T("narrow", V(x), V((int64_t)0), V(k ? few : 0), V(k ? n - few : few));
+            both[k] = part ? rush_keep(over_halves(part, halves, slope)) : NULL;
+        }
+        if (!rush_park(both[k])) return NULL;
+    }
+    return T("cat", rush_v_tensors(both, 2), V((int64_t)0));
+}
+
+/* 0, -1/2, ..., -(p - 1)/2 */
+static rush_tensor *halves_like(const rush_tensor *x, int64_t p)
+{
+    rush_tensor *halves = T("arange.start_step", V((double)(1 - p) / 2), V(0.5), V(0.5), rush_v_dtype(RUSH_F64), ON(x));
+    return halves && x->dtype != RUSH_F64 ? to_dtype(halves, x->dtype) : halves;
+}
+
 static int mvlgamma_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int64_t p = I_(in[1]);
     RUSH_CHECK(p >= 1, RUSH_RUNTIME_ERROR, "p has to be greater than or equal to 1");
-    rush_tensor *halves = T("arange.start_step", V((double)(1 - p) / 2), V(0.5), V(0.5), rush_v_dtype(RUSH_F64), ON(in[0].t));
     rush_tensor *x = rush_dtypes[in[0].t->dtype].category < 2 ? to_dtype(in[0].t, rush_default_dtype()) : in[0].t;
-    if (!halves || !x) return -1;
-    if (x->dtype != RUSH_F64) halves = to_dtype(halves, x->dtype);
-    rush_tensor *sum = sum_dim(WORD1(lgamma, add(unsqueeze(x, -1), halves)), -1, false);
+    rush_tensor *halves = x ? halves_like(x, p) : NULL, *sum = halves ? over_halves(x, halves, false) : NULL;
     return rush_result(out, add(sum, (double)p * ((double)p - 1) / 4 * 1.1447298858494002));
 }
+static void mvlgamma_grad(rush_grads *s)
+{
+    rush_tensor *x = s->in[0].t, *halves = halves_like(x, I_(s->in[1]));
+    s->gin[0] = mul(s->g[0], halves ? over_halves(x, halves, true) : NULL);
+}
 #define MVLGAMMA_DOC "Logarithm of the multivariate gamma function of dimension p."
-static rush_op op_mvlgamma = {.schema = "mvlgamma(Tensor self, int p) -> Tensor", .method = RUSH_METHODS, .node = "MvlgammaBackward0", .doc = MVLGAMMA_DOC, .run = mvlgamma_run, .flags = RUSH_OUT_CASTS | RUSH_WHOLE};
-static rush_op op_multigammaln = {.schema = "special_multigammaln(Tensor self, int p) -> Tensor", .doc = MVLGAMMA_DOC, .run = mvlgamma_run, .flags = RUSH_OUT_CASTS};
+static rush_op op_mvlgamma = {.schema = "mvlgamma(Tensor self, int p) -> Tensor", .method = RUSH_METHODS, .node = "MvlgammaBackward0", .doc = MVLGAMMA_DOC, .run = mvlgamma_run, .grad = mvlgamma_grad, .saves = "self", .flags = RUSH_OUT_CASTS | RUSH_WHOLE};
+static int multigammaln_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, T("mvlgamma", in[0], in[1])); }
+static rush_op op_multigammaln = {.schema = "special_multigammaln(Tensor self, int p) -> Tensor", .doc = MVLGAMMA_DOC, .run = multigammaln_run, .flags = RUSH_OUT_CASTS};
 
 RUSH_FAMILY(elementwise, &op_clamp, &op_clamp_tensor, &op_clamp_min, &op_clamp_min_tensor, &op_clamp_max, &op_clamp_max_tensor,
             &op_div_tensor_mode, &op_div_scalar_mode, &op_divide_tensor_mode, &op_divide_scalar_mode,

@@ -160,17 +160,15 @@ static int constant_grid(const rush_value *in, const char *name)
 
 static int qparams_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    static const char name[] = "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams";
-    if (constant_grid(in, name)) return -1;
+    if (constant_grid(in, "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams")) return -1;
     rush_tensor *on = T("ones", INTS(1), rush_v_dtype(RUSH_F32), ON(in[0].t));
-    return rush_result(out, on ? T(name, in[0], in[1], in[2], V(on), in[3], in[4]) : NULL);
+    return rush_result(out, on ? T("_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", in[0], in[1], in[2], V(on), in[3], in[4]) : NULL);
 }
 
 static int channel_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    static const char name[] = "fake_quantize_per_channel_affine_cachemask";
-    if (constant_grid(in, name)) return -1;
-    return rush_result(out, T(name, in[0], in[1], in[2], in[3], in[4], in[5]));
+    if (constant_grid(in, "fake_quantize_per_channel_affine_cachemask")) return -1;
+    return rush_result(out, T("fake_quantize_per_channel_affine_cachemask", in[0], in[1], in[2], in[3], in[4], in[5]));
 }
 
 static rush_op op_tensor = {
