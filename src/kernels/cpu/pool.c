@@ -8,6 +8,13 @@
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t volume(const int64_t *s) { return s[0] * s[1] * s[2]; }
+static int64_t grain(const rush_pool *p) { return most(1, 32768 / most(1, volume(p->space))); }
+
+/* With channels last: images, the bands of channels that a thread takes at a time, and results for one. */
+enum { BAND = 64 };
+static int64_t images(const rush_pool *p) { return p->planes / p->channels; }
+static int64_t bands(int64_t channels) { return (channels + BAND - 1) / BAND; }
+static int64_t last_grain(const rush_pool *p) { return 1 + 16384 / most(1, p->channels * volume(p->kernel)); }
 
 /* Results [first, last) of a row have element `at` of their window inside the image. */
 static void inside(const rush_pool *p, int d, int64_t at, int64_t *first, int64_t *last)
@@ -26,7 +33,6 @@ static int64_t extent(const rush_pool *p, int d, int64_t o, bool padding)
 }
 
 /* The results of all images one after the other, and the window of each within its image. */
-enum { BAND = 64 };
 typedef struct walk {
     const rush_pool *p;
     int64_t o, image, at[3], lo[3], hi[3], step[3];
@@ -93,7 +99,4 @@ RUSH_WRAPPING
 #include "kernels/cpu/pool.inc"
 RUSH_WRAPPING_END
 
-RUSH_KERNELS(pool) = {.max_f32 = max_f32, .max_f64 = max_f64, .max_i64 = max_i64, .max_last_f32 = max_last_f32, .max_last_f64 = max_last_f64, .mean_f32 = mean_f32, .mean_f64 = mean_f64,
-                      .mean_i64 = mean_i64, .mean_back_f32 = mean_back_f32, .mean_back_f64 = mean_back_f64, .mean_last_f32 = mean_last_f32, .mean_last_f64 = mean_last_f64,
-                      .mean_back_last_f32 = mean_back_last_f32, .mean_back_last_f64 = mean_back_last_f64, .scatter_last_f32 = scatter_last_f32, .scatter_last_f64 = scatter_last_f64,
-                      .scatter_f32 = scatter_f32, .scatter_f64 = scatter_f64};
+RUSH_KERNELS(pool) = {.f32 = {max_f32, mean_f32, mean_back_f32, scatter_f32}, .f64 = {max_f64, mean_f64, mean_back_f64, scatter_f64}, .i64 = {max_i64, mean_i64, NULL, NULL}};

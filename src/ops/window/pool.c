@@ -135,58 +135,24 @@ static int land(rush_tensor *to, rush_tensor *from)
     return to == from || !to ? 0 : rush_copy_into(to, from);
 }
 
-static int run_max(const rush_pool *p, rush_tensor *x, rush_tensor *y, rush_tensor *index)
+static const rush_pool_of *kernels_of(rush_dtype d) { return d == RUSH_F32 ? &rush_k_pool->f32 : d == RUSH_F64 ? &rush_k_pool->f64 : &rush_k_pool->i64; }
+
+/* Gradients come as x and go to y; only maxima have an index, which may be NULL. */
+static int run_pool(rush_pool_kind kind, rush_pool p, rush_tensor *x, rush_tensor *y, rush_tensor *index)
 {
-    rush_dtype d = kernel_dtype(x->dtype);
-    const rush_tables *tables = rush_tables_of[x->device.type];
-    const bool last = goes_last(x, p->planes, d) && !p->each;
+    const rush_dtype d = kernel_dtype(x->dtype);
+    const rush_tensor *image = kind == RUSH_POOL_MEAN_BACK ? y : x;
+    const bool last = goes_last(image, p.planes, d) && !p.each;
     if (!y->numel) return 0;
+    p.channels = last ? image->size[1] : 0;
     x = source(x, d, last);
     rush_tensor *v = landing(y, d, last), *at = landing(index, RUSH_I64, last);
     if (rush_failed()) return -1;
-    int64_t *i = at ? rush_ptr(at) : NULL;
-    if (RUSH_UNLIKELY(tables != NULL)) tables->pool(RUSH_POOL_MAX, p, x, v, at);
-    else if (last && d == RUSH_F32) rush_k_pool->max_last_f32(p, x->size[1], rush_ptr(x), rush_ptr(v), i);
-    else if (last) rush_k_pool->max_last_f64(p, x->size[1], rush_ptr(x), rush_ptr(v), i);
-    else if (d == RUSH_F32) rush_k_pool->max_f32(p, rush_ptr(x), rush_ptr(v), i);
-    else if (d == RUSH_F64) rush_k_pool->max_f64(p, rush_ptr(x), rush_ptr(v), i);
-    else rush_k_pool->max_i64(p, rush_ptr(x), rush_ptr(v), i);
-    return rush_failed() || land(y, v) || land(index, at) ? -1 : 0;
-}
-
-static int run_mean(const rush_pool *p, rush_tensor *x, rush_tensor *y)
-{
-    rush_dtype d = kernel_dtype(x->dtype);
-    const bool last = goes_last(x, p->planes, d);
-    if (!y->numel) return 0;
-    x = source(x, d, last);
-    rush_tensor *v = landing(y, d, last);
-    if (rush_failed()) return -1;
     const rush_tables *tables = rush_tables_of[x->device.type];
-    if (RUSH_UNLIKELY(tables != NULL)) tables->pool(RUSH_POOL_MEAN, p, x, v, NULL);
-    else if (last && d == RUSH_F32) rush_k_pool->mean_last_f32(p, x->size[1], rush_ptr(x), rush_ptr(v));
-    else if (last) rush_k_pool->mean_last_f64(p, x->size[1], rush_ptr(x), rush_ptr(v));
-    else if (d == RUSH_F32) rush_k_pool->mean_f32(p, rush_ptr(x), rush_ptr(v));
-    else if (d == RUSH_F64) rush_k_pool->mean_f64(p, rush_ptr(x), rush_ptr(v));
-    else rush_k_pool->mean_i64(p, rush_ptr(x), rush_ptr(v));
-    return rush_failed() ? -1 : land(y, v);
-}
-
-static int run_mean_back(const rush_pool *p, rush_tensor *g, rush_tensor *gx)
-{
-    rush_dtype d = kernel_dtype(g->dtype);
-    const bool last = goes_last(gx, p->planes, d);
-    if (!gx->numel) return 0;
-    g = source(g, d, last);
-    rush_tensor *v = landing(gx, d, last);
-    if (rush_failed()) return -1;
-    const rush_tables *tables = rush_tables_of[g->device.type];
-    if (RUSH_UNLIKELY(tables != NULL)) tables->pool(RUSH_POOL_MEAN_BACK, p, g, v, NULL);
-    else if (last && d == RUSH_F32) rush_k_pool->mean_back_last_f32(p, g->size[1], rush_ptr(g), rush_ptr(v));
-    else if (last) rush_k_pool->mean_back_last_f64(p, g->size[1], rush_ptr(g), rush_ptr(v));
-    else if (d == RUSH_F32) rush_k_pool->mean_back_f32(p, rush_ptr(g), rush_ptr(v));
-    else rush_k_pool->mean_back_f64(p, rush_ptr(g), rush_ptr(v));
-    return rush_failed() ? -1 : land(gx, v);
+    if (RUSH_UNLIKELY(tables != NULL)) tables->pool(kind, &p, x, v, at);
+    else if (kind == RUSH_POOL_MAX) kernels_of(d)->max(&p, rush_ptr(x), rush_ptr(v), at ? rush_ptr(at) : NULL);
+    else (kind == RUSH_POOL_MEAN ? kernels_of(d)->mean : kernels_of(d)->mean_back)(&p, rush_ptr(x), rush_ptr(v));
+    return rush_failed() || land(y, v) || land(index, at) ? -1 : 0;
 }
 
 /* Sends g to the elements of gx (zero elsewhere) that the indices name, in planes of the last nd dimensions. */
@@ -213,11 +179,7 @@ static int run_scatter(rush_tensor *g, rush_tensor *index, rush_tensor *gx, int 
     for (int64_t i = 0; i < index->numel; ++i)
         RUSH_CHECK(at[i] >= 0 && at[i] < space, RUSH_RUNTIME_ERROR, "Found an invalid max index: %lld (output volumes are of size %lld)",
                    (long long)at[i], (long long)space);
-    const int64_t channels = last ? gx->size[1] : 1;
-    if (last && d == RUSH_F32) rush_k_pool->scatter_last_f32(planes / channels, channels, result, space, rush_ptr(g), at, rush_ptr(v), add);
-    else if (last) rush_k_pool->scatter_last_f64(planes / channels, channels, result, space, rush_ptr(g), at, rush_ptr(v), add);
-    else if (d == RUSH_F32) rush_k_pool->scatter_f32(planes, result, space, rush_ptr(g), at, rush_ptr(v), add);
-    else rush_k_pool->scatter_f64(planes, result, space, rush_ptr(g), at, rush_ptr(v), add);
+    kernels_of(d)->scatter(planes, last ? gx->size[1] : 0, result, space, rush_ptr(g), at, rush_ptr(v), add);
     return land(gx, v);
 }
 
@@ -253,7 +215,7 @@ static void max_pool_cpu(const rush_value *in, rush_value *out, int nd, bool ind
 {
     rush_pool p;
     int64_t size[RUSH_MAXDIM];
-    if (!read_geometry(&p, in[0].t, nd, in, &in[4], I_(in[5]), "max_pool", size)) run_max(&p, in[0].t, out[0].t, indices ? out[1].t : NULL);
+    if (!read_geometry(&p, in[0].t, nd, in, &in[4], I_(in[5]), "max_pool", size)) run_pool(RUSH_POOL_MAX, p, in[0].t, out[0].t, indices ? out[1].t : NULL);
 }
 
 static int values1_shape(const rush_op *op, const rush_value *in, rush_value *out) { return max_pool_shape(in, out, 1, false); }
@@ -404,7 +366,7 @@ static void avg_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_pool p;
     int64_t size[RUSH_MAXDIM];
-    if (!avg_geometry(&p, in[0].t, in, dims_of(op), size)) run_mean(&p, in[0].t, out[0].t);
+    if (!avg_geometry(&p, in[0].t, in, dims_of(op), size)) run_pool(RUSH_POOL_MEAN, p, in[0].t, out[0].t, NULL);
 }
 
 static void avg_grad(rush_grads *s)
@@ -431,7 +393,7 @@ static void avg_back_cpu(const rush_op *op, const rush_value *in, rush_value *ou
 {
     rush_pool p;
     int64_t size[RUSH_MAXDIM];
-    if (!avg_geometry(&p, in[1].t, in + 1, dims_of(op), size)) run_mean_back(&p, in[0].t, out[0].t);
+    if (!avg_geometry(&p, in[1].t, in + 1, dims_of(op), size)) run_pool(RUSH_POOL_MEAN_BACK, p, in[0].t, out[0].t, NULL);
 }
 
 static void avg_back_grad(rush_grads *s)
@@ -527,13 +489,13 @@ static void adaptive_avg_cpu(const rush_op *op, const rush_value *in, rush_value
         x = rush_plain(x);
         if (!x || rush_cascade_sum(x, space, out[0].t, (double)rush_reduced_count(x, space))) return;
     }
-    if (y->numel && !adaptive_geometry(&p, in[0].t, out[0].t, nd)) run_mean(&p, in[0].t, out[0].t);
+    if (y->numel && !adaptive_geometry(&p, in[0].t, out[0].t, nd)) run_pool(RUSH_POOL_MEAN, p, in[0].t, out[0].t, NULL);
 }
 
 static void adaptive_max_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_pool p;
-    if (out[0].t->numel && !adaptive_geometry(&p, in[0].t, out[0].t, dims_of(op))) run_max(&p, in[0].t, out[0].t, out[1].t);
+    if (out[0].t->numel && !adaptive_geometry(&p, in[0].t, out[0].t, dims_of(op))) run_pool(RUSH_POOL_MAX, p, in[0].t, out[0].t, out[1].t);
 }
 
 static int like_second_shape(const rush_op *op, const rush_value *in, rush_value *out)
@@ -560,7 +522,7 @@ static void adaptive_avg_back_cpu(const rush_op *op, const rush_value *in, rush_
 {
     rush_pool p;
     if (!in[0].t->numel) rush_zero_into(out[0].t);
-    else if (!adaptive_geometry(&p, out[0].t, in[0].t, dims_of(op))) run_mean_back(&p, in[0].t, out[0].t);
+    else if (!adaptive_geometry(&p, out[0].t, in[0].t, dims_of(op))) run_pool(RUSH_POOL_MEAN_BACK, p, in[0].t, out[0].t, NULL);
 }
 
 /* A window that is everything is a mean in PyTorch, which has no second derivative. */
@@ -697,7 +659,7 @@ static void fractional_cpu(const rush_op *op, const rush_value *in, rush_value *
         p.begin[i] = begin;
         p.end[i] = end;
     }
-    run_max(&p, in[0].t, out[0].t, out[1].t);
+    run_pool(RUSH_POOL_MAX, p, in[0].t, out[0].t, out[1].t);
 }
 
 static void fractional_grad(rush_grads *s)
