@@ -15,7 +15,7 @@ static const char *const operations[] = {
     "_grid_finish", "histc", "bincount",
     /* coordinates of sparse tensors, sorted and joined, which says how many are left */
     "_coo_keys", "_coo_group", "_coo_find", "_coo_common", "_coo_merge", "_coo_within", "_compressed_within", "_compressed_validate", "_row_starts", "_row_entries", "_rows_merge",
-    "_compressed_coordinates", "_compressed_starts", "_rows_dense", "_rows_sparse",
+    "_compressed_coordinates", "_compressed_starts", "_rows_dense", "_rows_sparse", "_sampled_products",
     /* a few numbers, made once */
     "hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window", "audio_mel_filters", "audio_create_dct",
     /* what NVIDIA's libraries are to do: solvers (the others: solver.c), and the loss of sequences */

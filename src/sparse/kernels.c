@@ -534,5 +534,53 @@ static void rows_sparse_cpu(const rush_op *op, const rush_value *in, rush_value 
 KERNEL(rows_sparse, "_rows_sparse(Tensor starts, Tensor columns, Tensor values, Tensor other_starts, Tensor other_columns, Tensor other_values, int width) -> (Tensor, Tensor)",
        "The indices and values of a product of two matrices in rows of entries.", RUSH_DATA_SIZED);
 
+static int sampled_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const rush_tensor *a = in[0].t, *b = in[1].t;
+    if (need(in[2], 1, "rows") || need(in[3], 1, "columns")) return -1;
+    for (int k = 0; k < 2; ++k)
+        RUSH_CHECK(!in[k].t->layout && in[k].t->ndim == 2 && is_computed(in[k].t->dtype) && rush_contiguous(in[k].t) && !(in[k].t->flags & (RUSH_T_CONJ | RUSH_T_NEG)),
+                   RUSH_RUNTIME_ERROR, "a contiguous matrix is expected, got %s", rush_shape_of(in[k].t));
+    RUSH_CHECK(a->dtype == b->dtype && a->size[1] == b->size[1] && in[2].t->numel == in[3].t->numel, RUSH_RUNTIME_ERROR, "rows of %s and of %s at %lld and %lld places do not fit",
+               rush_shape_of(a), rush_shape_of(b), (long long)in[2].t->numel, (long long)in[3].t->numel);
+    return rush_out_t(out, 0, a, a->dtype, 1, in[2].t->size) ? 0 : -1;
+}
+
+typedef struct sampled_job {
+    void *to;
+    const void *a, *b;
+    const int64_t *i, *j;
+    int64_t width;
+    rush_dtype d;
+} sampled_job;
+
+static void some_sampled(void *arg, int64_t begin, int64_t end)
+{
+    const sampled_job *s = arg;
+    rush_k_sparse->sampled[s->d](s->to, s->a, s->b, s->i, s->j, s->width, begin, end);
+}
+
+static void sampled_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const rush_tensor *a = in[0].t, *b = in[1].t;
+    if (good_minors(in[2].t, a->size[0]) || good_minors(in[3].t, b->size[0])) return;
+    sampled_job s = {rush_ptr(out[0].t), rush_ptr(a), rush_ptr(b), numbers(in[2].t), numbers(in[3].t), a->size[1], a->dtype};
+    rush_parallel_for(out[0].t->numel, RUSH_MAX(1, 32768 / RUSH_MAX(s.width, 1)), some_sampled, &s);
+}
+
+/* A row of a gets, for each place that it is at, the row of b there. */
+static void sampled_grad(rush_grads *s)
+{
+    for (int k = 0; k < 2; ++k) {
+        if (!rush_needs(s, k)) continue;
+        rush_tensor *met = T("index_select", s->in[1 - k], V((int64_t)0), s->in[3 - k]), *zeros = T("zeros_like", s->in[k]);
+        s->gin[k] = met && zeros ? T("index_add", V(zeros), V((int64_t)0), s->in[2 + k], V(mul(unsqueeze(s->g[0], 1), conj_(met)))) : NULL;
+    }
+}
+static rush_op op_sampled = {
+    .schema = "_sampled_products(Tensor a, Tensor b, Tensor rows, Tensor columns) -> Tensor", .doc = "The products of rows of a and rows of b, at pairs of both.",
+    .shape = sampled_shape, .cpu = sampled_cpu, .grad = sampled_grad, .saves = "a, b, rows, columns", .flags = RUSH_HIDDEN,
+};
+
 RUSH_FAMILY(sparse_kernels, &op_keys, &op_group, &op_find, &op_common, &op_merge, &op_within, &op_trusted, &op_validate, &op_starts, &op_entries, &op_coordinates,
-            &op_batch_starts, &op_rows_merge, &op_rows_dense, &op_rows_sparse)
+            &op_batch_starts, &op_rows_merge, &op_rows_dense, &op_rows_sparse, &op_sampled)

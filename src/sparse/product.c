@@ -190,30 +190,30 @@ static rush_op sparse_matmul = {.schema = "matmul", .flags = RUSH_DENSE_FIRST}, 
 
 /* ---- gradients that stay sparse ---- */
 
-/* (a b) at the entries of pattern, (n, k) and (k, m) dense or sparse; recorded. */
+/* t as (all rows, k), plain and of dtype d; recorded. */
+static rush_tensor *plain_rows(rush_tensor *t, rush_dtype d)
+{
+    t = t && t->dtype != d ? to_dtype(t, d) : t;
+    t = t ? T("resolve_neg", V(T("resolve_conj", V(t)))) : NULL;
+    return t ? T("contiguous", V(T("flatten.using_ints", V(t), V((int64_t)0), V((int64_t)-2)))) : NULL;
+}
+
+/* (a b) at the entries of pattern, (..., n, k) and (..., k, m) dense or sparse; recorded. */
 static rush_tensor *sampled(rush_tensor *pattern, rush_tensor *a, rush_tensor *b)
 {
     if (a->layout || b->layout) return T("_sparse_values_at", V(mm(a, b)), V(pattern));
-    rush_tensor *coo = rush_as_coo(pattern), *values = VALUES(pattern);
+    rush_tensor *coo = rush_as_coo(pattern), *values = VALUES(pattern), *at[RUSH_MAXDIM], *batch = NULL;
     if (!coo || !rush_coo_keys_of(coo)) return NULL;
-    int lead = coo->ndim - 2;
-    rush_tensor *i = T("select.int", V(INDICES(coo)), V((int64_t)0), V((int64_t)lead)), *j = T("select.int", V(INDICES(coo)), V((int64_t)0), V((int64_t)lead + 1)), *x, *y;
-    if (lead == 0) {
-        x = T("index_select", V(a), V((int64_t)0), V(i));
-        y = T("index_select", V(transpose(b, 0, 1)), V((int64_t)0), V(j));
-    } else {
-        rush_tensor *at[RUSH_MAXDIM];
-        for (int d = 0; d < lead; ++d) at[d] = T("select.int", V(INDICES(coo)), V((int64_t)0), V((int64_t)d));
-        at[lead] = i;
-        x = T("index.Tensor", V(a), rush_v_tensors(at, lead + 1));
-        at[lead] = j;
-        y = T("index.Tensor", V(transpose(b, -2, -1)), rush_v_tensors(at, lead + 1));
-    }
-    bool half = x && rush_dtypes[x->dtype].size == 2;
-    if (half) x = to_dtype(x, RUSH_F32), y = to_dtype(y, RUSH_F32);
-    rush_tensor *sum = x && y ? sum_dim(mul(x, y), 1, false) : NULL;
-    if (sum && half) sum = to_dtype(sum, a->dtype);
-    return sum ? T("reshape", V(sum), rush_v_ints(values->size, values->ndim)) : NULL;
+    const int lead = coo->ndim - 2;
+    const rush_dtype d = computed(a->dtype);
+    for (int k = 0; k < coo->ndim; ++k)
+        if (!(at[k] = T("select.int", V(INDICES(coo)), V((int64_t)0), V((int64_t)k)))) return NULL;
+    for (int k = 0; k < lead; ++k) batch = batch ? add(mul(batch, coo->size[k]), at[k]) : at[k];
+    for (int k = lead; k < coo->ndim; ++k) at[k] = T("contiguous", V(batch ? add(mul(batch, coo->size[k]), at[k]) : at[k]));
+    rush_tensor *x = plain_rows(a, d), *y = plain_rows(transpose(b, -2, -1), d);
+    rush_tensor *sums = x && y ? T("_sampled_products", V(x), V(y), V(at[lead]), V(at[lead + 1])) : NULL;
+    if (sums && d != a->dtype) sums = to_dtype(sums, a->dtype);
+    return sums ? T("reshape", V(sums), rush_v_ints(values->size, values->ndim)) : NULL;
 }
 
 /* The gradient of a sparse operand at its own entries. */

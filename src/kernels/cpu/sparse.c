@@ -20,4 +20,4 @@
 
 #define EACH(what) {[RUSH_F32] = what##_f32, [RUSH_F64] = what##_f64, [RUSH_C64] = what##_c64, [RUSH_C128] = what##_c128, [RUSH_I64] = what##_i64}
 
-RUSH_KERNELS(sparse) = {.dense = EACH(dense), .sparse = EACH(sparse)};
+RUSH_KERNELS(sparse) = {.dense = EACH(dense), .sparse = EACH(sparse), .sampled = EACH(sampled)};

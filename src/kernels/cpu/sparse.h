@@ -14,6 +14,8 @@ struct rush_sparse_kernels {
     void (*dense[RUSH_DTYPES])(void *c, const rush_rows *a, const void *b, int64_t width, int64_t begin, int64_t end);
     /* The values of c = a b for rows [begin, end), whose columns are known; `room` has a zero for each column of b. */
     void (*sparse[RUSH_DTYPES])(const rush_rows *c, const rush_rows *a, const rush_rows *b, void *room, int64_t begin, int64_t end);
+    /* to[e] = the product of row i[e] of a and row j[e] of b, `width` wide, for e in [begin, end) */
+    void (*sampled[RUSH_DTYPES])(void *to, const void *a, const void *b, const int64_t *i, const int64_t *j, int64_t width, int64_t begin, int64_t end);
 };
 RUSH_KERNEL_TABLE(sparse);
 
