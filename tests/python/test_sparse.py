@@ -478,3 +478,22 @@ def test_matrices_in_rows_are_added_row_by_row():
                                                           s.values(), s.size(), s.layout)
     narrow = torch.sparse_csr_tensor(*(torch.tensor(i, dtype=torch.int32) for i in ([0, 1, 2], [0, 1])), torch.ones(2))
     assert (narrow + narrow).col_indices().dtype == torch.int32 and (narrow + narrow).values().tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64, torch.complex128])
+@pytest.mark.parametrize("depth", [0, 1, 15, 16, 53])
+def test_products_sampled_at_entries(dtype, depth):
+    # whole numbers: the sums are exact in any order
+    a, b = torch.randint(-3, 4, (9, depth)).to(dtype), torch.randint(-3, 4, (depth, 7)).to(dtype)
+    if dtype.is_complex:
+        a, b = a * (1 + 2j), (b * (2 - 1j)).conj()
+    pattern = (torch.arange(63).view(9, 7) % 3 == 1).to(dtype)
+    a.requires_grad_(), b.requires_grad_()
+    dense = 2 * (a @ b) * pattern + 3 * pattern
+    sampled = torch.sparse.sampled_addmm(pattern.to_sparse_csr(), a, b, beta=3, alpha=2).to_dense()
+    assert torch.equal(sampled, dense)
+    weight = torch.randint(-3, 4, (9, 7)).to(dtype)
+    for got, want in zip(torch.autograd.grad((sampled * weight).sum().abs(), (a, b)), torch.autograd.grad((dense * weight).sum().abs(), (a, b))):
+        assert torch.allclose(got, want)
+    with pytest.raises(RuntimeError):
+        torch.ops.aten._sampled_products(a.detach(), b.detach().t().contiguous(), torch.tensor([0]), torch.tensor([7]))
