@@ -262,15 +262,20 @@ rush_tensor *rush_sum_to(rush_tensor *a, const rush_tensor *like)
     return a;
 }
 
+static rush_tensor *zeroed(rush_tensor *t)
+{
+    if (t && RUSH_UNLIKELY(t->device.type)) return rush_device_fill(t, V((int64_t)0)) ? NULL : t;
+    if (t) rush_clear(t);
+    return t;
+}
+
 rush_tensor *rush_formula_zeros(rush_tensor *like)
 {
-    return like && rush_is_watched(like) ? T("zeros_like", V(like)) : rush_zeros_like(like);
+    if (like && rush_is_watched(like)) return T("zeros_like", V(like));
+    return zeroed(like ? rush_tensor_new_like(like, like->dtype, like->device, RUSH_PRESERVE) : NULL);
 }
 
 rush_tensor *rush_zeros_like(const rush_tensor *like)
 {
-    rush_tensor *t = like ? rush_tensor_new(like->dtype, like->device, like->ndim, like->size) : NULL;
-    if (t && RUSH_UNLIKELY(t->device.type)) return rush_device_fill(t, V((int64_t)0)) ? NULL : t;
-    if (t) rush_clear(t);
-    return t;
+    return zeroed(like ? rush_tensor_new(like->dtype, like->device, like->ndim, like->size) : NULL);
 }

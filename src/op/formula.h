@@ -58,7 +58,7 @@
 /* These work on shape-only tensors too. */
 rush_tensor *rush_sum_to(rush_tensor *a, const rush_tensor *like);
 RUSH_PY rush_tensor *rush_zeros_like(const rush_tensor *like); /* contiguous zeros of like's size, dtype, device */
-rush_tensor *rush_formula_zeros(rush_tensor *like); /* the same; who looks at operations sees zeros_like() */
+rush_tensor *rush_formula_zeros(rush_tensor *like); /* in the order of like's strides; who looks at operations sees zeros_like() */
 rush_tensor *rush_to_device(rush_tensor *t, const rush_tensor *like); /* t itself where it is there already */
 /* The one element, by the operation item: what follows depends on data, and a device has to be waited for. NaN and an error. */
 RUSH_PY double rush_number_of(rush_tensor *);

@@ -241,7 +241,7 @@ static void nan_to_num_cpu(const rush_op *op, const rush_value *in, rush_value *
 }
 static void nan_to_num_grad(rush_grads *s)
 {
-    if (s->g[0]) give(s, 0, where(isfinite(s->in[0]), s->g[0], 0));
+    if (s->g[0]) give(s, 0, mul(s->g[0], isfinite(s->in[0])));
 }
 static rush_op op_nan_to_num = {
     .schema = "nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor", .method = RUSH_ALL_FORMS,

@@ -441,6 +441,15 @@ static int check_given(const rush_pw_row *row, const rush_value *in, const rush_
     return 0;
 }
 
+static int plain_result(rush_value *out, rush_dtype d, int nx, const rush_value *x)
+{
+    int64_t size[RUSH_MAXDIM];
+    int ndim = x[0].t->ndim;
+    if (ndim) memcpy(size, x[0].t->size, sizeof *size * (size_t)ndim);
+    if (nx > 1 && rush_broadcast_sizes(ndim, size, x[1].t->ndim, x[1].t->size, &ndim, size)) return -1;
+    return rush_out(out, 0, d, x[0].t->device, ndim, size) ? 0 : -1;
+}
+
 RUSH_HOT int rush_pw_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value room[3];
@@ -448,10 +457,10 @@ RUSH_HOT int rush_pw_shape(const rush_op *op, const rush_value *in, rush_value *
     const rush_value *x = operands(row, in, room);
     if (RUSH_UNLIKELY(HAS(out[0])) && T_(x[0]) && check_given(row, x, out[0].t)) return -1;
     if (check_row(row, in, x)) return -1;
-    if (RUSH_LIKELY(!(row->is & RUSH_PW_SWAPPED))) return rush_pw_shape_row(row->id, x, out);
+    if (RUSH_LIKELY(!(row->is & (RUSH_PW_SWAPPED | RUSH_PW_PLAIN)))) return rush_pw_shape_row(row->id, x, out);
     rush_pw_plan plan;
     if (rush_pw_plan_make(&plan, row->id, x)) return -1;
-    int failed = rush_pw_result(out, 0, plan.result, 2, (const rush_value[]){x[1], x[0]});
+    int failed = row->is & RUSH_PW_PLAIN ? plain_result(out, plan.result, row->nx, x) : rush_pw_result(out, 0, plan.result, 2, (const rush_value[]){x[1], x[0]});
     return failed || !plan.known ? refuse(row->id, (rush_dtype)plan.common) : 0;
 }
 

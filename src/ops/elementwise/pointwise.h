@@ -17,7 +17,7 @@ enum { /* of rush_pw_row.set */
 enum { RUSH_PW_SAME, RUSH_PW_REAL, RUSH_PW_BOOL };
 enum { /* of rush_pw_row.is, above the bits of rush_op.method */
     RUSH_PW_METHOD = 255, RUSH_PW_ROUNDS = 256, RUSH_PW_KEEPS = 512, RUSH_PW_DIVIDES = 1024, RUSH_PW_WIDE_X = 2048, RUSH_PW_WIDE_Y = 4096,
-    RUSH_PW_WIDE_Z = 8192, RUSH_PW_SWAPPED = 16384
+    RUSH_PW_WIDE_Z = 8192, RUSH_PW_SWAPPED = 16384, RUSH_PW_PLAIN = 32768
 };
 
 typedef struct rush_pw_row {

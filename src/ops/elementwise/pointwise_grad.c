@@ -10,12 +10,15 @@
 #define NIL NULL
 #define UNKNOWN unknown(s)
 #define by(d) chain(g, V(d))
+#define less(d) chain(neg(g), V(d))
 #define con(v) conjugated(V(v))
 #define scaled(v, factor) scaled_by(V(v), V(factor))
 #define conj_physical(v) WORD1(conj_physical, v)
 #define isnan(v) WORD1(isnan, v)
 #define logical_or(v, w) WORD2(logical_or, v, w)
 #define log1p(v) WORD1(log1p, v)
+#define xlogy(v, w) T("xlogy.Tensor", V(v), V(w))
+#define special_xlog1py(v, w) WORD2(special_xlog1py, v, w)
 #define erfinv(v) WORD1(erfinv, v)
 #define digamma(v) WORD1(digamma, v)
 #define polygamma(n, v) WORD2(polygamma, n, v)
@@ -104,9 +107,8 @@ static bool is_zero(rush_value v)
 static rush_tensor *pow_base(rush_tensor *g, rush_value x, rush_value y)
 {
     if (is_zero(y)) return zeros_like(g);
-    rush_tensor *d = mul(y, pow_(x, less_one(y)));
-    if (y.kind == RUSH_V_TENSOR) d = where(eq(y, 0), 0, d);
-    return chain(g, V(d));
+    rush_tensor *gx = chain(g, V(mul(y, pow_(x, less_one(y)))));
+    return y.kind == RUSH_V_TENSOR ? where(eq(y, 0), 0, gx) : gx;
 }
 
 static rush_value real_part(rush_value v)
@@ -129,14 +131,14 @@ static rush_tensor *pow_exponent(rush_tensor *g, rush_value x, rush_value y, rus
 /* z / |z| turns but keeps its length: only the part of the gradient across z counts */
 static rush_tensor *sgn_slope(rush_tensor *g, rush_value x, rush_value out)
 {
-    if (!is_complex(x)) return zeros_like(g);
+    if (!is_complex(x)) return T("contiguous", V(zeros_like(g)));
     rush_tensor *across = mul(0.5, sub(g, mul(con(g), square(out))));
     return where(eq(x, 0), 0, div_(across, abs_(x)));
 }
 
 static rush_tensor *angle_slope(rush_tensor *g, rush_value x)
 {
-    if (!is_complex(x)) return zeros_like(g);
+    if (!is_complex(x)) return zeros_like(x.t);
     rush_value i = {.kind = RUSH_V_COMPLEX, .c = {0, 1}};
     return where(eq(x, 0), 0, mul(g, div_(mul(x, i), square(abs_(x)))));
 }
@@ -151,6 +153,8 @@ static rush_tensor *half_where_equal(rush_tensor *g, rush_value x, rush_value y,
 {
     return where(other_taken, 0, where(eq(x, y), mul(g, 0.5), g));
 }
+
+static rush_tensor *zero_where(rush_tensor *mask, rush_tensor *g) { return T("masked_fill.Scalar", V(g), V(mask), V(0.0)); }
 
 static rush_tensor *over_squares(rush_value n, rush_value x, rush_value y)
 {

@@ -18,7 +18,7 @@ enum {
 enum { /* the words of the last column */
     FUNCTION = 0, METHOD = RUSH_METHOD, METHODS = RUSH_METHODS, ALL_FORMS = RUSH_ALL_FORMS, INPLACE = RUSH_FUNCTION_, NN = RUSH_NN,
     OLD_ORDER = RUSH_OLD_ORDER, EXACT = 0, ROUNDS = RUSH_PW_ROUNDS, KEEPS = RUSH_PW_KEEPS, DIVIDES = RUSH_PW_DIVIDES, WIDE_X = RUSH_PW_WIDE_X, WIDE_Y = RUSH_PW_WIDE_Y,
-    WIDE_Z = RUSH_PW_WIDE_Z, SWAPPED = RUSH_PW_SWAPPED
+    WIDE_Z = RUSH_PW_WIDE_Z, SWAPPED = RUSH_PW_SWAPPED, PLAIN = RUSH_PW_PLAIN
 };
 
 #define ROW(id_, nx_, set_, result_, schema_, value_, gx, gy, gz, is_)                                      \

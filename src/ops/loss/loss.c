@@ -69,10 +69,13 @@ static int mse_run(const rush_op *op, const rush_value *in, rush_value *out)
     return REDUCED(out, mul(d, d), in[2]);
 }
 
+/* The gradients of losses of differences are contiguous, however what they are of lies. */
+static rush_tensor *laid_plain(rush_tensor *t) { return !t || rush_contiguous(t) ? t : T("contiguous", V(t)); }
+
 static int mse_back_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *d = difference(in[1].t, in[2].t);
-    return d ? rush_result(out, mul(mul(d, share(d, 2, in[3])), in[0].t)) : -1;
+    return d ? rush_result(out, laid_plain(mul(mul(d, share(d, 2, in[3])), in[0].t))) : -1;
 }
 
 static int l1_run(const rush_op *op, const rush_value *in, rush_value *out) { return REDUCED(out, abs_(sub(in[0].t, in[1].t)), in[2]); }
@@ -94,7 +97,7 @@ static int smooth_l1_back_run(const rush_op *op, const rush_value *in, rush_valu
     rush_tensor *d = half ? difference(to_dtype(in[1].t, RUSH_F32), to_dtype(in[2].t, RUSH_F32)) : difference(in[1].t, in[2].t);
     if (!d) return -1;
     rush_tensor *slope = mul(T("_smooth_l1_slope", V(d), V(beta)), share(d, 1, in[3]));
-    return rush_result(out, half ? to_dtype(mul(slope, to_dtype(in[0].t, RUSH_F32)), half) : mul(slope, in[0].t));
+    return rush_result(out, laid_plain(half ? to_dtype(mul(slope, to_dtype(in[0].t, RUSH_F32)), half) : mul(slope, in[0].t)));
 }
 
 static int huber_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -111,7 +114,7 @@ static int huber_back_run(const rush_op *op, const rush_value *in, rush_value *o
     double delta = in[4].f;
     rush_tensor *d = difference(in[1].t, in[2].t);
     if (!d) return -1;
-    return rush_result(out, mul(mul(T("hardtanh", V(d), V(-delta), V(delta)), share(d, 1, in[3])), in[0].t));
+    return rush_result(out, laid_plain(mul(mul(T("hardtanh", V(d), V(-delta), V(delta)), share(d, 1, in[3])), in[0].t)));
 }
 
 #define DIFFERENCE .grad = difference_grad, .saves = "self, target", .flags = RUSH_AUTOCAST_F32 | RUSH_WHOLE | RUSH_OUT_CASTS
@@ -148,8 +151,8 @@ static int bce_run(const rush_op *op, const rush_value *in, rush_value *out)
     RUSH_CHECK(x->dtype == t->dtype, RUSH_RUNTIME_ERROR, "Found dtype %s but expected %s", rush_dtype_word(t->dtype), rush_dtype_word(x->dtype));
     if (w && w->dtype != x->dtype && !(w = to_dtype(w, x->dtype))) return -1;
     if (all_within(out, x, "all elements of input should be between 0 and 1") || all_within(out, t, "all elements of target should be between 0 and 1")) return -1;
-    rush_tensor *loss = mul(sub(t, 1), T("clamp_min", V(T("log1p", V(neg(x)))), V(-100)));
-    loss = sub(loss, mul(t, T("clamp_min", V(log_(x)), V(-100))));
+    rush_tensor *loss = mul(T("clamp_min", V(T("log1p", V(neg(x)))), V(-100)), sub(t, 1));
+    loss = sub(loss, mul(T("clamp_min", V(log_(x)), V(-100)), t));
     if (w) loss = mul(loss, w);
     if (loss && loss->dtype != x->dtype) loss = to_dtype(loss, x->dtype);
     return REDUCED(out, loss, in[3]);
@@ -158,9 +161,9 @@ static int bce_run(const rush_op *op, const rush_value *in, rush_value *out)
 static int bce_back_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *g = in[0].t, *x = in[1].t, *t = in[2].t, *w = T_(in[3]);
-    if (in[4].i == 1) g = div_(g, (double)RUSH_MAX(x->numel, 1));
-    if (w) g = mul(g, w);
-    return rush_result(out, mul(g, div_(sub(x, t), clamp_min(mul(sub(1, x), x), 1e-12))));
+    rush_tensor *d = div_(mul(sub(x, t), g), clamp_min(mul(sub(1, x), x), 1e-12));
+    if (w) d = mul(d, w);
+    return rush_result(out, d && in[4].i == 1 ? T_INPLACE("div.Tensor", V(d), V((double)RUSH_MAX(x->numel, 1))) : d);
 }
 
 static rush_op op_bce_backward = {
@@ -174,9 +177,11 @@ static void bce_grad(rush_grads *s) /* the logarithms' clamps do not stop the gr
     if (!g) return;
     if (rush_needs(s, 0)) s->gin[0] = T("binary_cross_entropy_backward", V(g), V(x), V(t), s->in[2], s->in[3]);
     if (!rush_needs(s, 1) && !rush_needs(s, 2)) return;
-    if (s->in[3].i == 1) g = div_(g, (double)RUSH_MAX(x->numel, 1));
-    if (w) g = mul(g, w);
-    if (rush_needs(s, 1)) s->gin[1] = rush_sum_to(mul(g, sub(clamp_min(T("log1p", V(neg(x))), -100), clamp_min(log_(x), -100))), t);
+    if (rush_needs(s, 1)) {
+        rush_tensor *d = mul(sub(clamp_min(T("log1p", V(neg(x))), -100), clamp_min(log_(x), -100)), g);
+        if (w) d = mul(d, w);
+        s->gin[1] = d && s->in[3].i == 1 ? div_(d, (double)RUSH_MAX(x->numel, 1)) : d;
+    }
     if (rush_needs(s, 2)) rush_fail(RUSH_NOT_IMPLEMENTED, "the derivative for 'weight' is not implemented.");
 }
 
@@ -236,14 +241,15 @@ static int kl_run(const rush_op *op, const rush_value *in, rush_value *out)
         RUSH_CHECK(rush_dtypes[in[i].t->dtype].category > 1, RUSH_RUNTIME_ERROR, "Integral inputs not supported.");
         RUSH_CHECK(!rush_dtype_is_complex(in[i].t->dtype), RUSH_RUNTIME_ERROR, "Complex inputs not supported.");
     }
-    rush_tensor *loss = in[3].i ? mul(exp_(t), sub(t, x)) : sub(rush_dtypes[t->dtype].size == 2 ? where(eq(t, 0), t, mul(t, log_(t))) : T("xlogy.Tensor", V(t), V(t)), mul(t, x));
-    return REDUCED(out, loss, in[2]);
+    if (in[3].i) return REDUCED(out, mul(exp_(t), sub(t, x)), in[2]);
+    rush_tensor *less = mul(t, x); /* made first, its gradient comes last */
+    return REDUCED(out, sub(rush_dtypes[t->dtype].size == 2 ? where(eq(t, 0), t, mul(t, log_(t))) : T("xlogy.Tensor", V(t), V(t)), less), in[2]);
 }
 
 static int poisson_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *t = in[1].t;
-    rush_tensor *loss = in[2].i ? sub(exp_(x), mul(t, x)) : sub(x, mul(t, log_(add(x, in[4].f))));
+    rush_tensor *less = mul(t, in[2].i ? x : log_(add(x, in[4].f))), *loss = sub(in[2].i ? exp_(x) : x, less);
     if (in[3].i) { /* Stirling's term */
         rush_tensor *more = add(sub(mul(t, log_(t)), t), mul(log_(mul(t, 2 * M_PI)), 0.5));
         loss = T_INPLACE("add.Tensor", V(loss), V(T("masked_fill.Scalar", V(more), V(le(t, 1)), V(0)))); /* counts do not make a loss in halves wider */
@@ -264,8 +270,18 @@ static rush_op op_poisson_nll_loss = {
 
 static int soft_margin_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    rush_tensor *loss = T("log1p", V(exp_(neg(mul(in[1].t, in[0].t)))));
+    rush_tensor *loss = T("log1p", V(exp_(neg(mul(in[0].t, in[1].t)))));
     return REDUCED(out, loss_in(loss, in[0].t->dtype), in[2]);
+}
+
+static void soft_margin_grad(rush_grads *s)
+{
+    rush_tensor *x = s->in[0].t, *t = s->in[1].t;
+    if (rush_needs(s, 1)) rush_fail(RUSH_NOT_IMPLEMENTED, "the derivative for 'target' is not implemented.");
+    if (!s->g[0] || !rush_needs(s, 0)) return;
+    rush_tensor *z = exp_(neg(mul(x, t))), *d = mul(neg(t), z);
+    if (s->in[2].i == 1) d = mul(d, 1.0 / (double)RUSH_MAX(x->numel, 1));
+    s->gin[0] = rush_sum_to(div_(mul(d, s->g[0]), add(z, 1)), x);
 }
 
 static int hinge_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -338,7 +354,7 @@ static int cosine_run(const rush_op *op, const rush_value *in, rush_value *out)
     return rush_result(out, sum_dim(mul(div_(a, na), div_(b, nb)), in[2].i, false));
 }
 
-static rush_op op_soft_margin_loss = {.schema = "soft_margin_loss" PAIR ") -> Tensor", .method = RUSH_NN, .node = "SoftMarginLossBackward0", .doc = "log(1 + exp(-target self)).", .run = soft_margin_run, .flags = RUSH_AUTOCAST_F32 | RUSH_WHOLE};
+static rush_op op_soft_margin_loss = {.schema = "soft_margin_loss" PAIR ") -> Tensor", .method = RUSH_NN, .node = "SoftMarginLossBackward0", .doc = "log(1 + exp(-target self)).", .run = soft_margin_run, .grad = soft_margin_grad, .saves = "self, target", .flags = RUSH_AUTOCAST_F32 | RUSH_WHOLE};
 static rush_op op_hinge = {
     .schema = "hinge_embedding_loss(Tensor self, Tensor target, float margin=1.0, int reduction=Mean) -> Tensor",
     .doc = "self where target is 1, max(0, margin - self) where it is -1.", .run = hinge_run, .flags = RUSH_AUTOCAST_F32,

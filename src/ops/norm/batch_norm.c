@@ -302,7 +302,7 @@ static int back_shape(const rush_op *op, const rush_value *in, rush_value *out)
                    (long long)c, (long long)in[k].t->numel);
     }
     rush_dtype d = w ? (rush_dtype)w->dtype : (rush_dtype)x->dtype;
-    if (mask[0] && !rush_out_like(out, 0, x, x->dtype)) return -1;
+    if (mask[0] && !rush_out_format(out, 0, result_format(x), x, x->dtype, x->ndim, x->size)) return -1;
     if (mask[1] && !rush_out_t(out, 1, x, d, 1, &c)) return -1;
     return mask[2] && !rush_out_t(out, 2, x, d, 1, &c) ? -1 : 0;
 }

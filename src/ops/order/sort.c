@@ -9,6 +9,7 @@
 #include "op/formula.h"
 #include "ops/geometry.h"
 #include "ops/order/introsort.h"
+#include "ops/reduce/reduce.h"
 #include <math.h>
 
 typedef rush_pair pair;
@@ -568,7 +569,7 @@ static void whole_grad(rush_grads *s)
     if (!g) return;
     rush_tensor *nan = T("isnan", V(y));
     rush_tensor *mask = T("logical_or", V(eq(x, y)), V(logical_and(nan, T("isnan", V(x)))));
-    s->gin[0] = mul(mask, div_(g, sum_all(mask)));
+    s->gin[0] = rush_share_all(g, x, mask);
 }
 
 static rush_op op_median = {.schema = "median(Tensor self) -> Tensor", .doc = "The median of all elements, the lower of two.", .run = median_run, .grad = whole_grad, .saves = "self, result"};

@@ -85,8 +85,13 @@ static rush_tensor *share(rush_tensor *g, rush_tensor *x, rush_tensor *result, r
         if (bits >> d & 1) list[n++] = d;
     g = rush_restore_dims(g, x, bits, keepdim);
     result = rush_restore_dims(result, x, bits, keepdim);
-    rush_tensor *mask = eq(x, result);
+    rush_tensor *mask = eq(result, x);
     return n ? div_(mul(mask, g), T("sum.dim_IntList", V(mask), rush_v_ints(list, n), V(true))) : mul(mask, g);
+}
+
+rush_tensor *rush_share_all(rush_tensor *g, rush_tensor *x, rush_tensor *mask)
+{
+    return T("masked_fill.Tensor", V(zeros_like(x)), V(mask), V(div_(g, sum_all(mask))));
 }
 
 static rush_tensor *share_all(rush_tensor *g, rush_tensor *x, rush_tensor *result)
@@ -94,7 +99,7 @@ static rush_tensor *share_all(rush_tensor *g, rush_tensor *x, rush_tensor *resul
     if (rush_failed()) return NULL;
     double best = rush_number_of(result);
     rush_tensor *mask = best == best ? eq(x, result) : WORD1(isnan, x);
-    return mul(div_(g, sum_all(mask)), mask);
+    return rush_share_all(g, x, mask);
 }
 
 /* ---- amax, amin ---- */

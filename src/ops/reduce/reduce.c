@@ -125,7 +125,8 @@ static void nansum_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 static void nansum_grad(rush_grads *s)
 {
     rush_tensor *x = s->in[0].t;
-    s->gin[0] = T("masked_fill.Scalar", V(rush_spread(s->g[0], x, s->in[1], s->in[2].i)), V(WORD1(isnan, x)), V(0.0)); /* a product would let a tangent's NaN in */
+    rush_tensor *nan = WORD1(isnan, x);
+    s->gin[0] = T_INPLACE("masked_fill.Scalar", V(mul(rush_spread(s->g[0], x, s->in[1], s->in[2].i), logical_not(nan))), V(nan), V(0.0)); /* the product alone would let a tangent's NaN in */
 }
 
 static rush_op op_nansum = {

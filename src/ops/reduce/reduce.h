@@ -38,6 +38,8 @@ rush_tensor *rush_spread(rush_tensor *g, const rush_tensor *like, rush_value dim
 
 /* The derivative of choosing elements along dim: zeros like `like`, with g at the indices. */
 rush_tensor *rush_put_back(rush_tensor *g, const rush_tensor *like, rush_tensor *index, int64_t dim, bool keepdim);
+/* g divided among the elements of x that are in mask; contiguous. */
+rush_tensor *rush_share_all(rush_tensor *g, rush_tensor *x, rush_tensor *mask);
 /* For derivatives: t, which lost these dims of `like`, with dims of size one in their place. */
 rush_tensor *rush_restore_dims(rush_tensor *t, const rush_tensor *like, uint64_t dims, bool keepdim);
 /* x as a kernel wants to read it: not lazily conjugated. */

@@ -66,6 +66,14 @@ static void norm_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 #define power(a, p) T("pow.Tensor_Scalar", V(a), V(p))
 static rush_tensor *zero_where(rush_tensor *mask, rush_tensor *t) { return T("masked_fill.Scalar", V(t), V(mask), V(0.0)); }
 
+/* One element everywhere, as a sum's gradient is. */
+static bool is_spread(const rush_tensor *g)
+{
+    for (int d = 0; d < g->ndim; ++d)
+        if (g->size[d] != 1 && g->stride[d]) return false;
+    return true;
+}
+
 static void norm_grad(rush_grads *s)
 {
     rush_tensor *x = s->in[0].t, *gx;
@@ -81,7 +89,8 @@ static void norm_grad(rush_grads *s)
         gx = mul(sgn(x), g);
     } else if (p == 2) {
         rush_tensor *zero = eq(norm, 0.0); /* masked before and after: the derivative of this is finite, too */
-        gx = mul(x, zero_where(zero, div_(g, T("masked_fill.Scalar", V(norm), V(zero), V(1.0)))));
+        rush_tensor *scale = T_INPLACE("masked_fill.Scalar", V(div_(g, T("masked_fill.Scalar", V(norm), V(zero), V(1.0)))), V(zero), V(0.0));
+        gx = is_spread(s->g[0]) ? mul(x, scale) : mul(scale, x); /* in the gradient's order, where it has one */
     } else if (p == inf || p == -inf) {
         rush_tensor *best = T("logical_or", V(eq(abs_(x), norm)), V(WORD1(isnan, norm)));
         if (n) g = div_(g, T("sum.dim_IntList", V(best), rush_v_ints(dims, n), V(true)));
