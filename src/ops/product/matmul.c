@@ -456,6 +456,15 @@ static void linear_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     rush_product(c, a, t, 1, b && !row, row ? b : NULL);
 }
 
+/* Does x, as a matrix of rows of k, lie column by column? */
+static bool rows_by_columns(const rush_tensor *x, int64_t k)
+{
+    if (rush_contiguous(x) || !x->numel) return false;
+    const int64_t size[2] = {x->numel / k, k};
+    int64_t stride[2];
+    return rush_view_strides(x, 2, size, stride) && stride[0] == 1 && stride[1] == size[0];
+}
+
 static void linear_grad(rush_grads *s)
 {
     rush_tensor *x = s->in[0].t, *w = s->in[1].t, *b = T_(s->in[2]), *g = s->g[0];
@@ -466,14 +475,18 @@ static void linear_grad(rush_grads *s)
     if (rush_needs(s, 0)) {
         rush_tensor *w2 = w->ndim == 2 ? w : unsqueeze(w, 0);
         if (rush_dtype_is_complex(x->dtype)) w2 = conj_(w2);
-        rush_tensor *gx = T("mm", V(g2), V(w2));
+        rush_tensor *gx = rows_by_columns(x, k) ? T("t", V(T("mm", V(T("t", V(w2))), V(T("t", V(g2)))))) : T("mm", V(g2), V(w2));
         s->gin[0] = x->ndim == 2 ? gx : T("view", V(gx), rush_v_ints(x->size, x->ndim));
     }
     if (rush_needs(s, 1)) {
         rush_tensor *x2 = x->ndim == 2 ? x : T("reshape", V(x), INTS(k ? x->numel / k : rows, k));
         if (rush_dtype_is_complex(x->dtype)) x2 = conj_(x2);
-        rush_tensor *gw = T("mm", V(transpose(g2, 0, 1)), V(x2));
-        s->gin[1] = w->ndim == 2 ? gw : squeeze(gw, 0);
+        if (w->ndim == 2 && (w->stride[1] != 1 || w->stride[0] != k)) {
+            s->gin[1] = T("t", V(T("mm", V(T("t", V(x2))), V(g2))));
+        } else {
+            rush_tensor *gw = T("mm", V(transpose(g2, 0, 1)), V(x2));
+            s->gin[1] = w->ndim == 2 ? gw : squeeze(gw, 0);
+        }
     }
 }
 
