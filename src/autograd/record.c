@@ -241,7 +241,7 @@ rush_value rush_in_graph(const rush_grads *s, int i)
 
 void rush_no_curvature(rush_grads *s)
 {
-    if (s->g[0] && rush_needs(s, 1)) s->gin[1] = zeros_like(s->g[0]);
+    if (s->g[0] && rush_needs(s, 1)) s->gin[1] = rush_is_watched(s->g[0]) ? zeros_like(s->g[0]) : rush_zeros_like(s->g[0]);
 }
 
 /* What a derivative that a program brings along is given: to read what was not saved is its mistake, not the library's end. */

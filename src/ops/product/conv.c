@@ -402,7 +402,7 @@ static int backward_shape(const rush_op *op, const rush_value *in, rush_value *o
                rush_dtype_word(x->dtype), rush_dtype_word(g->dtype == x->dtype ? w->dtype : g->dtype));
     const int64_t *mask = in[10].ints;
     if (mask[0] && !result_of(out, 0, x, w, x->ndim, x->size)) return -1;
-    if (mask[1] && !rush_out_like(out, 1, w, w->dtype)) return -1;
+    if (mask[1] && !result_of(out, 1, x, w, w->ndim, w->size)) return -1;
     if (mask[2] && !rush_out_t(out, 2, g, g->dtype, 1, &size[1])) return -1;
     return 0;
 }

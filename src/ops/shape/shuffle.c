@@ -81,15 +81,19 @@ static int channel_shuffle_run(const rush_op *op, const rush_value *in, rush_val
     return regrouped(out, SELF, n + 1, parts, order, n, t->size);
 }
 
+static void pixel_shuffle_grad(rush_grads *s) { s->gin[0] = T("pixel_unshuffle", V(s->g[0]), s->in[1]); }
+static void pixel_unshuffle_grad(rush_grads *s) { s->gin[0] = T("pixel_shuffle", V(s->g[0]), s->in[1]); }
+static void channel_shuffle_grad(rush_grads *s) { s->gin[0] = T("channel_shuffle", V(s->g[0]), V(s->g[0] ? s->g[0]->size[1] / I_(s->in[1]) : 1)); }
+
 static rush_op op_pixel_shuffle = {
     .schema = "pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", .node = "PixelShuffleBackward0",
-    .doc = "Channels spread over pixels: (C r r, H, W) to (C, H r, W r).", .run = pixel_shuffle_run, .flags = RUSH_WHOLE};
+    .doc = "Channels spread over pixels: (C r r, H, W) to (C, H r, W r).", .run = pixel_shuffle_run, .grad = pixel_shuffle_grad, .flags = RUSH_WHOLE};
 static rush_op op_pixel_unshuffle = {
     .schema = "pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", .node = "PixelUnshuffleBackward0",
-    .doc = "Pixels gathered into channels: (C, H r, W r) to (C r r, H, W).", .run = pixel_unshuffle_run, .flags = RUSH_WHOLE};
+    .doc = "Pixels gathered into channels: (C, H r, W r) to (C r r, H, W).", .run = pixel_unshuffle_run, .grad = pixel_unshuffle_grad, .flags = RUSH_WHOLE};
 static rush_op op_channel_shuffle = {
     .schema = "channel_shuffle(Tensor self, SymInt groups) -> Tensor",
-    .doc = "Channels dealt out to the groups in turn.", .run = channel_shuffle_run, .flags = RUSH_WHOLE};
+    .doc = "Channels dealt out to the groups in turn.", .run = channel_shuffle_run, .grad = channel_shuffle_grad, .flags = RUSH_WHOLE};
 static rush_op op_native_channel_shuffle = {
     .schema = "native_channel_shuffle(Tensor self, SymInt groups) -> Tensor", .doc = "channel_shuffle().", .run = channel_shuffle_run, .flags = RUSH_HIDDEN};
 

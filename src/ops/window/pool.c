@@ -183,16 +183,24 @@ static int run_scatter(rush_tensor *g, rush_tensor *index, rush_tensor *gx, int 
     return land(gx, v);
 }
 
-/* Channels-last images keep their layout. */
-static rush_tensor *result_like(rush_value *out, int i, const rush_tensor *x, rush_dtype d, int ndim, const int64_t *size)
+/* Batches of images with channels last keep their layout, lines like images of one row. */
+static rush_tensor *result_like(rush_value *out, int i, const rush_tensor *x, rush_dtype d, const int64_t *size, int nd)
 {
-    return rush_out_format(out, i, x->ndim == ndim ? rush_format_of(x) : RUSH_CONTIGUOUS, x, d, ndim, size);
+    if (x->ndim != nd + 2) return rush_out_t(out, i, x, d, x->ndim, size);
+    if (nd > 1) return rush_out_format(out, i, rush_format_of(x), x, d, x->ndim, size);
+    const int64_t *n = x->size, *by = x->stride;
+    rush_tensor image = *x;
+    image.ndim = 4;
+    image.size = (int64_t[]){n[0], n[1], 1, n[2]};
+    image.stride = (int64_t[]){by[0], by[1], n[2] * by[2], by[2]};
+    if (!x->numel || rush_format_of(&image) == RUSH_CONTIGUOUS) return rush_out_t(out, i, x, d, 3, size);
+    return rush_out_strided(out, i, d, x->device, 3, size, (int64_t[]){size[1] * size[2], 1, size[1]});
 }
 
 /* Volumes do so only where the largest is taken. */
 static rush_tensor *image_like(rush_value *out, int i, const rush_tensor *x, rush_dtype d, const int64_t *size, int nd)
 {
-    return nd == 3 ? rush_out_t(out, i, x, d, x->ndim, size) : result_like(out, i, x, d, x->ndim, size);
+    return nd == 3 ? rush_out_t(out, i, x, d, x->ndim, size) : result_like(out, i, x, d, size, nd);
 }
 
 /* ---- max_pool: self, kernel_size, stride, padding, dilation, ceil_mode ---- */
@@ -207,8 +215,9 @@ static int max_pool_shape(const rush_value *in, rush_value *out, int nd, bool in
     if (nd == 1 && !indices && floats_only(x, "max_pool1d_impl")) return -1; /* with indices it is max_pool2d in PyTorch */
     RUSH_CHECK(rush_dtypes[x->dtype].category == 1 || (rush_dtype_is_float(x->dtype) && rush_dtypes[x->dtype].size > 1), RUSH_NOT_IMPLEMENTED,
                "\"%s\" not implemented for '%s'", names[nd - 1], rush_dtype_word(x->dtype));
-    if (!result_like(out, 0, x, x->dtype, x->ndim, size)) return -1;
-    return !indices || result_like(out, 1, x, RUSH_I64, x->ndim, size) ? 0 : -1;
+    if (nd == 1 && !indices) return rush_out_t(out, 0, x, x->dtype, x->ndim, size) ? 0 : -1;
+    if (!result_like(out, 0, x, x->dtype, size, nd)) return -1;
+    return !indices || result_like(out, 1, x, RUSH_I64, size, nd) ? 0 : -1;
 }
 
 static void max_pool_cpu(const rush_value *in, rush_value *out, int nd, bool indices)
@@ -257,7 +266,7 @@ static int no_empty_space(const rush_tensor *g, int nd)
     return 0;
 }
 
-static int scatter_shape(const rush_op *op, const rush_value *in, rush_value *out)
+static int scatter_check(const rush_op *op, const rush_value *in)
 {
     const rush_tensor *g = in[0].t, *x = in[1].t, *index = in[index_at(op)].t;
     int nd = dims_of(op);
@@ -269,8 +278,23 @@ static int scatter_shape(const rush_op *op, const rush_value *in, rush_value *ou
                "grad_output of shape %s and input of shape %s do not go together", rush_shape_of(g), rush_shape_of(x));
     RUSH_CHECK(in[0].t->dtype == in[1].t->dtype, RUSH_RUNTIME_ERROR, "expected dtype %s for `grad_output` but got dtype %s",
                rush_dtype_word(in[1].t->dtype), rush_dtype_word(in[0].t->dtype));
-    if (strstr(op->base, "adaptive") && no_empty_space(g, nd)) return -1;
-    return result_like(out, 0, in[1].t, in[1].t->dtype, in[1].t->ndim, in[1].t->size) ? 0 : -1;
+    return 0;
+}
+
+static int max_back_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    return scatter_check(op, in) || !result_like(out, 0, in[1].t, in[1].t->dtype, in[1].t->size, dims_of(op)) ? -1 : 0;
+}
+
+static int adaptive_max_back_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    if (scatter_check(op, in) || no_empty_space(in[0].t, dims_of(op))) return -1;
+    return image_like(out, 0, in[1].t, in[1].t->dtype, in[1].t->size, dims_of(op)) ? 0 : -1;
+}
+
+static int fractional_back_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    return scatter_check(op, in) || !rush_out_t(out, 0, in[1].t, in[1].t->dtype, in[1].t->ndim, in[1].t->size) ? -1 : 0;
 }
 
 /* gg's elements of the planes' last nd dimensions at the indices. */
@@ -331,7 +355,7 @@ MAX_POOL(3)
         .row = DIMS(n), .schema = prefix "max_pool" #n "d_with_indices_backward(Tensor grad_output, Tensor self, int[" #n "] kernel_size, int[" #n \
                          "] stride, int[" #n "] padding, int[" #n "] dilation, bool ceil_mode, Tensor indices) -> Tensor",                  \
         .doc = "Gradient of max_pool: each result's goes to the element that was the largest.",                                            \
-        .shape = scatter_shape, .cpu = scatter_cpu, .grad = scatter_grad, .saves = "indices"};
+        .shape = max_back_shape, .cpu = scatter_cpu, .grad = scatter_grad, .saves = "indices"};
 MAX_BACKWARD("_", 1)
 MAX_BACKWARD("", 2)
 MAX_BACKWARD("", 3)
@@ -386,7 +410,7 @@ static int avg_back_shape(const rush_op *op, const rush_value *in, rush_value *o
     RUSH_CHECK(g->ndim == x->ndim && !memcmp(g->size, size, sizeof *size * g->ndim), RUSH_RUNTIME_ERROR,
                "grad_output of size %s does not fit the result %s", rush_shape_of(g), rush_shape_text(x->ndim, size));
     if (floats_only(g, "avg_pool2d_backward_out_frame")) return -1;
-    return result_like(out, 0, x, x->dtype, x->ndim, x->size) ? 0 : -1;
+    return image_like(out, 0, x, x->dtype, x->size, dims_of(op)) ? 0 : -1;
 }
 
 static void avg_back_cpu(const rush_op *op, const rush_value *in, rush_value *out)
@@ -475,6 +499,10 @@ static int adaptive_shape(const rush_op *op, const rush_value *in, rush_value *o
     const rush_tensor *x = in[0].t;
     const char *name = op->base + strspn(op->base, "_");
     if (adaptive_size(x, in[1], dims_of(op), name, size) || floats_only(x, name)) return -1;
+    const int nd = dims_of(op);
+    bool mean = op->nout == 1;
+    for (int d = x->ndim - nd; d < x->ndim; ++d) mean = mean && size[d] == 1;
+    if (mean) return result_like(out, 0, x, x->dtype, size, nd) ? 0 : -1; /* a mean keeps the layout of volumes, too */
     if (!image_like(out, 0, x, x->dtype, size, dims_of(op))) return -1;
     return op->nout == 1 || image_like(out, 1, x, RUSH_I64, size, dims_of(op)) ? 0 : -1;
 }
@@ -503,7 +531,10 @@ static int like_second_shape(const rush_op *op, const rush_value *in, rush_value
     RUSH_CHECK(in[0].t->dtype == in[1].t->dtype, RUSH_RUNTIME_ERROR, "expected dtype %s for `grad_output` but got dtype %s",
                rush_dtype_word(in[1].t->dtype), rush_dtype_word(in[0].t->dtype));
     if (floats_only(in[0].t, op->base)) return -1;
-    return result_like(out, 0, in[1].t, in[1].t->dtype, in[1].t->ndim, in[1].t->size) ? 0 : -1;
+    const rush_tensor *x = in[1].t;
+    const int nd = dims_of(op);
+    if (nd < 3 && rush_reduced_count(in[0].t, ((1u << nd) - 1) << (x->ndim - nd)) == 1) return rush_out_t(out, 0, x, x->dtype, x->ndim, x->size) ? 0 : -1; /* a mean's */
+    return image_like(out, 0, x, x->dtype, x->size, nd) ? 0 : -1;
 }
 
 /* The gradient is one of the result's: of x's dimensions, but for the space. */
@@ -588,7 +619,7 @@ static rush_op op_adaptive_avg1_back = ADAPTIVE_AVG_BACKWARD(1), op_adaptive_avg
      .grad = adaptive_max_grad, .saves = "self, result1", .flags = IN_SPACE(n)}
 #define ADAPTIVE_MAX_BACKWARD(prefix, n)                                                                                                  \
     {.row = DIMS(n), .schema = prefix "adaptive_max_pool" #n "d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",       \
-     .doc = "Gradient of adaptive_max_pool.", .shape = scatter_shape, .cpu = scatter_cpu, .grad = scatter_grad, .saves = "indices"}
+     .doc = "Gradient of adaptive_max_pool.", .shape = adaptive_max_back_shape, .cpu = scatter_cpu, .grad = scatter_grad, .saves = "indices"}
 static rush_op op_adaptive_max_pool1d = ADAPTIVE_MAX(1), op_adaptive_max_pool2d = ADAPTIVE_MAX(2), op_adaptive_max_pool3d = ADAPTIVE_MAX(3);
 static rush_op op_adaptive_max1_back = ADAPTIVE_MAX_BACKWARD("_", 1), op_adaptive_max2_back = ADAPTIVE_MAX_BACKWARD("", 2),
                op_adaptive_max3_back = ADAPTIVE_MAX_BACKWARD("", 3);
@@ -677,7 +708,7 @@ static void fractional_grad(rush_grads *s)
                                        .flags = RUSH_AUTOCAST_F32};                                                                        \
     static rush_op op_fractional##n##_back = {.row = DIMS(n), .schema = "fractional_max_pool" #n "d_backward(Tensor grad_output, Tensor self, int[" #n \
                                                         "] kernel_size, int[" #n "] output_size, Tensor indices) -> Tensor",               \
-                                              .doc = "Gradient of fractional_max_pool.", .shape = scatter_shape, .cpu = scatter_cpu,      \
+                                              .doc = "Gradient of fractional_max_pool.", .shape = fractional_back_shape, .cpu = scatter_cpu,      \
                                               .grad = scatter_grad, .saves = "indices"};
 FRACTIONAL(2)
 FRACTIONAL(3)
