@@ -431,7 +431,7 @@ static rush_tensor *qr_square(rush_tensor *gq, rush_tensor *gr, rush_tensor *q, 
     }
     rush_tensor *sum = matmul(q, mirror(m));
     if (gq) sum = add(sum, gq);
-    return mH(solve_tri(r, mH(sum), true, true));
+    return T("linalg_solve_triangular", V(mH(r)), V(sum), V(false), V(false));
 }
 
 static void qr_grad(rush_grads *s)
@@ -506,7 +506,7 @@ static int householder_run(const rush_op *op, const rush_value *in, rush_value *
         rush_tensor *nothing = unsqueeze(sum_dim(tau, -1, true), -1);
         q = add(add(q, tril(a, -m)), nothing);
     }
-    return rush_result(out, q ? T("clone", V(q)) : NULL);
+    return rush_result(out, transpose(T("clone", V(transpose(q, -2, -1)), rush_v_memory_format(RUSH_CONTIGUOUS)), -2, -1)); /* column by column */
 }
 
 static rush_op op_linalg_householder_product = {

@@ -133,7 +133,9 @@ static int lu_solve_shape(const rush_op *op, const rush_value *in, rush_value *o
     RUSH_CHECK(in[1].t->ndim == lu->ndim - 1 && in[1].t->size[lu->ndim - 2] == ROWS(lu), RUSH_RUNTIME_ERROR,
                "Number of pivots per batch should be same as the dimension of the matrix");
     int nd = batch_of(lu, b, size);
-    return nd >= 0 && out_batched(out, b, nd, size, ROWS(b), COLS(b)) ? 0 : -1;
+    if (nd < 0 || in[3].i) return nd >= 0 && out_batched(out, b, nd, size, ROWS(b), COLS(b)) ? 0 : -1;
+    size[nd] = ROWS(b), size[nd + 1] = COLS(b);
+    return rush_out_t(out, 0, b, b->dtype, nd + 2, size) ? 0 : -1; /* its transpose lies by columns */
 }
 
 static void lu_solve_cpu(const rush_op *op, const rush_value *in, rush_value *out)
@@ -220,6 +222,7 @@ static int solve_ex_run(const rush_op *op, const rush_value *in, rush_value *out
     if (TN(got, "linalg_lu_factor_ex", V(a)) || (I_(in[3]) && rush_linalg_raise(got[2].t, NO_SOLUTION))) return -1;
     rush_tensor *x = T("linalg_lu_solve", got[0], got[1], V(b), V(left));
     if (vector) x = squeeze(x, -1);
+    if (vector && x && x->ndim > 1) x = transpose(T("contiguous", V(transpose(x, -2, -1))), -2, -1); /* as if of one matrix */
     out[0] = rush_v_tensor(x);
     out[1] = got[0];
     out[2] = got[1];
