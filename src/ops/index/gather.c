@@ -6,6 +6,7 @@
  */
 #include "kernels/cpu/index.h"
 #include "op/formula.h"
+#include "op/watch.h"
 #include "ops/geometry.h"
 #include "ops/index/places.h"
 #include "ops/walk.h"
@@ -519,10 +520,9 @@ static void take_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 
 static void take_grad(rush_grads *s)
 {
-    const rush_tensor *self = s->in[0].t;
-    rush_tensor *g = s->g[0];
+    rush_tensor *self = s->in[0].t, *g = s->g[0];
     if (!g || !rush_needs(s, 0)) return;
-    rush_tensor *zeros = T("new_zeros", V(g), rush_v_ints(self->size, self->ndim));
+    rush_tensor *zeros = rush_is_watched(g) ? T("new_zeros", V(g), rush_v_ints(self->size, self->ndim)) : zeros_like(self);
     s->gin[0] = zeros ? T_INPLACE("put", V(zeros), s->in[1], V(g), V(true)) : NULL;
 }
 

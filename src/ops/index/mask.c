@@ -5,6 +5,7 @@
  */
 #include "kernels/cpu/mask.h"
 #include "op/formula.h"
+#include "op/watch.h"
 #include "ops/geometry.h"
 #include "ops/index/places.h"
 
@@ -310,7 +311,9 @@ static int masked_select_backward_run(const rush_op *op, const rush_value *in, r
     int ndim;
     int64_t size[RUSH_MAXDIM];
     if (rush_broadcast(2, both, &ndim, size)) return -1;
-    rush_tensor *zeros = T("new_zeros", V(g), rush_v_ints(size, ndim));
+    bool as_it_lies = !rush_is_watched(g) && input->ndim == ndim && rush_sizes_equal(ndim, size, input->size);
+    rush_tensor *zeros = as_it_lies ? zeros_like(input) : T("new_zeros", V(g), rush_v_ints(size, ndim));
+    if (as_it_lies) return rush_result(out, zeros ? T_INPLACE("masked_scatter", V(zeros), V(mask), V(g)) : NULL);
     zeros = zeros ? T("masked_scatter", V(zeros), V(mask), V(g)) : NULL;
     return rush_result(out, sum_to_size(zeros, input));
 }

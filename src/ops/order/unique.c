@@ -230,8 +230,8 @@ static int unique_slices(rush_tensor *t, int64_t at, rush_value *out, bool sorte
         r.count += first[i];
     }
     rush_tensor *index = representatives(&r);
-    rush_tensor *values = index ? T("index_select", V(t), V((int64_t)dim), V(index)) : NULL;
-    if (!values) return -1;
+    rush_tensor *values = index ? T("index_select", V(rows), V((int64_t)0), V(index)) : NULL;
+    if (!values || !(values = T("movedim.int", V(values), V((int64_t)0), V((int64_t)dim)))) return -1;
     out[0] = rush_v_tensor(values);
     return fill_rest(out, &r, inverse, counts, 1, &n);
 }

@@ -225,11 +225,23 @@ static rush_tensor *by_heads(rush_dtype dtype, rush_device device, int64_t b, in
     return made ? rush_tensor_alias(made, 4, (int64_t[]){b, heads, l, e}, (int64_t[]){made->stride[0], made->stride[2], made->stride[1], 1}, 0) : NULL;
 }
 
+/* Where features do not lie side by side PyTorch takes the products apart, which shows in how results and gradients lie. */
+static bool taken_apart(rush_tensor *const *qkv)
+{
+    for (int i = 0; i < 3; ++i)
+        if (qkv[i]->stride[3] != 1) return true;
+    return false;
+}
+
 /* in: query, key, value, dropout_p, is_causal, attn_mask, scale */
 static int flash_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *q = in[0].t, *qkv[3] = {q, in[1].t, in[2].t};
     if (check_sizes(qkv, T_(in[5]))) return -1;
+    if (taken_apart(qkv)) {
+        const int64_t size[] = {q->size[0], q->size[1], q->size[2], qkv[2]->size[3]};
+        return rush_out_t(out, 0, q, q->dtype, 4, size) && rush_out_t(out, 1, q, q->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32, 3, q->size) ? 0 : -1;
+    }
     rush_tensor *made = q->size[3] == qkv[2]->size[3] ? rush_tensor_new_like(q, q->dtype, q->device, RUSH_PRESERVE) : NULL;
     if (rush_failed()) return -1;
     if (!made || made->stride[3] != 1) made = by_heads(q->dtype, q->device, q->size[0], q->size[1], q->size[2], qkv[2]->size[3]);
@@ -300,6 +312,12 @@ static int flash_backward_shape(const rush_op *op, const rush_value *in, rush_va
                rush_shape_of(lse), rush_shape_text(4, size));
     for (int i = 0; i < 3; ++i) {
         const rush_tensor *x = qkv[i];
+        const int64_t l = x->size[2], e = x->size[3];
+        if (taken_apart(qkv)) {
+            const int64_t stride[] = {x->size[1] * l * e, l * e, i == 1 ? 1 : e, i == 1 ? l : 1}; /* keys are multiplied transposed */
+            if (!rush_out_strided(out, i, x->dtype, x->device, 4, x->size, stride)) return -1;
+            continue;
+        }
         rush_tensor *made = by_heads(x->dtype, x->device, x->size[0], x->size[1], x->size[2], x->size[3]);
         if (!made) return -1;
         rush_out_view(out, i, made);
@@ -313,7 +331,7 @@ static void flash_backward_cpu(const rush_op *op, const rush_value *in, rush_val
     rush_tensor *qkv[3] = {in[1].t, in[2].t, in[3].t}, *made[3];
     if (prepare(&a, qkv, T_(in[8]), I_(in[7]), in[9], false)) return;
     for (int i = 0; i < 3; ++i) {
-        made[i] = out[i].t->dtype == a.q->dtype ? out[i].t : rush_tensor_new(a.q->dtype, out[i].t->device, 4, out[i].t->size);
+        made[i] = out[i].t->dtype == a.q->dtype && out[i].t->stride[3] == 1 ? out[i].t : rush_tensor_new(a.q->dtype, out[i].t->device, 4, out[i].t->size);
         if (!made[i]) return;
         if (i || !a.s) rush_zero_into(made[i]);
     }
@@ -414,7 +432,8 @@ static int sdpa_run(const rush_op *op, const rush_value *in, rush_value *out)
     }
     rush_value got[RUSH_MAXOUT];
     if (TN(got, "_scaled_dot_product_flash_attention_for_cpu", V(q), V(k), V(v), V(0.0), V(causal), V(mask), V(scale))) return -1;
-    return rush_result(out, three ? squeeze(got[0].t, grouped ? 0 : 1) : got[0].t);
+    rush_tensor *y = three ? squeeze(got[0].t, grouped ? 0 : 1) : got[0].t;
+    return rush_result(out, three && y && !rush_contiguous(y) ? T("contiguous", V(y)) : y);
 }
 
 static rush_op op_sdpa = {
