@@ -334,7 +334,7 @@ static rush_op op_rms_norm = {
 static int group_sizes(const rush_tensor *x, const rush_tensor *w, const rush_tensor *b, const rush_value *v)
 {
     int64_t n = v[0].i, c = v[1].i, inner = v[2].i, groups = v[3].i, numel;
-    RUSH_CHECK(!__builtin_mul_overflow(n, c, &numel) && !__builtin_mul_overflow(numel, inner, &numel) && n >= 0 && c > 0 && inner >= 0 && numel == x->numel &&
+    RUSH_CHECK(!__builtin_mul_overflow(n, c, &numel) && !__builtin_mul_overflow(numel, inner, &numel) && n >= 0 && c >= 0 && inner >= 0 && numel == x->numel &&
                    (!w || w->numel == c) && (!b || b->numel == c), RUSH_RUNTIME_ERROR,
                "native_group_norm: input of shape %s is not %lld x %lld x %lld, or weight or bias are not of %lld elements", rush_shape_of(x),
                (long long)n, (long long)c, (long long)inner, (long long)c);

@@ -154,7 +154,7 @@ static int bordered_shape(const rush_value *in, rush_value *out, int mode, int d
     int64_t size[RUSH_MAXDIM];
     bool good = t->ndim == dims + 1 || t->ndim == dims + 2;
     RUSH_CHECK((int)in[1].n == 2 * dims, RUSH_RUNTIME_ERROR, "padding size is expected to be %d, but got: %u", 2 * dims, in[1].n);
-    for (int d = good && t->ndim == dims + 2; d < t->ndim && good; ++d) good = t->size[d] > 0; /* the batch may be empty */
+    for (int d = good && t->ndim == dims + 2; d < t->ndim && good && mode != WRAP; ++d) good = t->size[d] > 0; /* the batch may be empty */
     RUSH_CHECK(good, RUSH_RUNTIME_ERROR,
                "Expected %dD or %dD (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: %s", dims + 1, dims + 2,
                rush_shape_of(t));

@@ -57,6 +57,7 @@ static int pixel_unshuffle_run(const rush_op *op, const rush_value *in, rush_val
                (long long)w, (long long)r);
     for (int d = 0; d < b; ++d) parts[d] = size[d] = t->size[d], order[d] = d;
     int64_t p[5] = {c, h / r, r, w / r, r}, o[5] = {b, b + 2, b + 4, b + 1, b + 3}, s[3] = {c, h / r, w / r};
+    if (!t->numel) return rush_result(out, T("clone", V(SELF))); /* of the sizes that it has, as in PyTorch */
     if (rush_grown("pixel_unshuffle", &s[0], r * r)) return -1;
     memcpy(parts + b, p, sizeof p);
     memcpy(order + b, o, sizeof o);

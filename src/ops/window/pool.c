@@ -449,8 +449,8 @@ static int adaptive_size(const rush_tensor *x, rush_value want, int nd, const ch
     RUSH_CHECK(x->ndim == nd + 1 || x->ndim == nd + 2, RUSH_RUNTIME_ERROR, "%s(): Expected %dD or %dD tensor, but got %s", op, nd + 1, nd + 2,
                rush_shape_of(x));
     RUSH_CHECK((int)want.n == nd || want.n == 1, RUSH_RUNTIME_ERROR, "%s: output_size must be %d", op, nd);
-    bool channels = nd == 3 || strstr(op, "max"); /* must there be some? */
-    for (int i = x->ndim - nd - channels; i < x->ndim; ++i)
+    bool channels = nd == 3 || strstr(op, "max"); /* must there be some, in a batch? */
+    for (int i = channels ? 1 : x->ndim - nd; i < x->ndim; ++i)
         RUSH_CHECK(x->size[i] > 0, RUSH_RUNTIME_ERROR,
                    "%s(): Expected input to have non-zero size for non-batch dimensions, but input has sizes %s with dimension %d being empty", op,
                    rush_shape_of(x), i);
@@ -637,7 +637,7 @@ static int fractional_shape(const rush_op *op, const rush_value *in, rush_value 
     RUSH_CHECK(lead == 1 || lead == 2, RUSH_RUNTIME_ERROR, "%s(): Expected %dD or %dD tensor, but got: %s", name, nd + 1, nd + 2, rush_shape_of(x));
     memcpy(size, x->size, sizeof *size * x->ndim);
     for (int i = 0; i < nd; ++i) {
-        RUSH_CHECK(x->size[lead + i] > 0 && x->size[lead - 1] > 0, RUSH_RUNTIME_ERROR,
+        RUSH_CHECK(x->size[lead + i] > 0 && (lead == 1 || x->size[1] > 0), RUSH_RUNTIME_ERROR,
                    "%s(): Expected input to have non-zero size for non-batch dimensions, but got %s", name, rush_shape_of(x));
         int64_t kernel = in[1].ints[i], result = in[2].ints[i], room = x->size[lead + i] - (nd == 3); /* of three dimensions one place must remain */
         const char *word = (const char *[]){"time", "height", "width"}[3 - nd + i];
@@ -727,7 +727,7 @@ static int unpool_shape(const rush_op *op, const rush_value *in, rush_value *out
     RUSH_CHECK(rush_same_sizes(x, index), RUSH_RUNTIME_ERROR,
                "Expected shape of indices to be same as that of the input tensor (%s) but got indices tensor with shape: %s", rush_shape_of(x),
                rush_shape_of(index));
-    for (int i = x->ndim == nd + 2; i < x->ndim; ++i)
+    for (int i = 1; i < x->ndim; ++i)
         RUSH_CHECK(x->size[i] > 0, RUSH_RUNTIME_ERROR,
                    "max_unpooling(): Expected input to have non-zero size for non-batch dimensions, but got %s with dimension %d being empty.",
                    rush_shape_of(x), i);
