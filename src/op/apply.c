@@ -116,7 +116,7 @@ rush_tensor *rush_out_format(rush_value *out, int i, rush_memory_format f, const
 
 rush_tensor *rush_out_like(rush_value *out, int i, const rush_tensor *like, rush_dtype dtype)
 {
-    if (rush_contiguous(like)) return rush_out(out, i, dtype, like->device, like->ndim, like->size);
+    if (rush_is_plain(like)) return rush_out(out, i, dtype, like->device, like->ndim, like->size);
     if (!HAS(out[i])) return set(out, i, rush_tensor_new_like(like, dtype, like->device, RUSH_PRESERVE));
     const rush_tensor *strides = rush_tensor_new_like(like, dtype, (rush_device){RUSH_META, -1}, RUSH_PRESERVE);
     return strides ? rush_out_strided(out, i, dtype, like->device, like->ndim, like->size, strides->stride) : NULL;

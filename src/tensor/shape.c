@@ -94,6 +94,17 @@ void rush_strides_for(int f, int ndim, const int64_t *size, int64_t *stride)
     }
 }
 
+bool rush_is_plain(const rush_tensor *t)
+{
+    uint64_t next = 1; /* an empty tensor's other sizes may be of any size */
+    if (!(t->flags & RUSH_T_CONTIGUOUS)) return false;
+    for (int d = t->ndim - 1; d >= 0; --d) {
+        if ((uint64_t)t->stride[d] != next) return false;
+        next *= (uint64_t)RUSH_MAX(t->size[d], 1);
+    }
+    return true;
+}
+
 bool rush_contiguous_as(const rush_tensor *t, rush_memory_format f)
 {
     if (f == RUSH_CONTIGUOUS) return rush_contiguous(t);

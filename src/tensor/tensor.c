@@ -202,9 +202,9 @@ rush_tensor *rush_tensor_new_strided(rush_dtype dtype, rush_device device, int n
 rush_tensor *rush_tensor_new_like(const rush_tensor *like, rush_dtype dtype, rush_device device, int f)
 {
     if (f == RUSH_PRESERVE) {
-        if (like->flags & RUSH_T_CONTIGUOUS) return rush_tensor_new(dtype, device, like->ndim, like->size);
+        if (rush_is_plain(like)) return rush_tensor_new(dtype, device, like->ndim, like->size);
         int64_t stride[RUSH_MAXDIM];
-        if (like->flags & RUSH_T_DENSE) return rush_tensor_new_strided(dtype, device, like->ndim, like->size, like->stride);
+        if (like->flags & (RUSH_T_DENSE | RUSH_T_CONTIGUOUS)) return rush_tensor_new_strided(dtype, device, like->ndim, like->size, like->stride);
         /* Neither: dense strides in the order of like's, as PyTorch infers them. */
         int order[RUSH_MAXDIM];
         for (int i = 0; i < like->ndim; ++i) order[i] = like->ndim - 1 - i;

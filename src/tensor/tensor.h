@@ -191,6 +191,7 @@ void rush_version_share(rush_tensor *, const rush_tensor *with); /* the counter 
 /* Has it elements of its own, in memory and with strides? */
 static inline bool rush_in_memory(const rush_tensor *t) { return t->layout == RUSH_STRIDED || t->layout == RUSH_QUANTIZED; }
 static inline bool rush_contiguous(const rush_tensor *t) { return t->flags & RUSH_T_CONTIGUOUS; }
+bool rush_is_plain(const rush_tensor *); /* contiguous, with the strides of a new tensor in dimensions of one and of none, too */
 RUSH_PY bool rush_contiguous_as(const rush_tensor *, rush_memory_format);
 /* The format that results take from t: channels last where its strides are in that order, though it may have holes (a part of an image). */
 RUSH_PY rush_memory_format rush_format_of(const rush_tensor *t);

@@ -39,7 +39,8 @@ static int native_dropout_shape(const rush_op *op, const rush_value *in, rush_va
     if (check_p(D_(in[1]))) return -1;
     RUSH_CHECK(rush_dtypes[x->dtype].category >= 2, RUSH_RUNTIME_ERROR, "result type Float can't be cast to the desired output type %s",
                rush_dtype_word(x->dtype));
-    return rush_out_like(out, 0, x, x->dtype) && rush_out_like(out, 1, x, RUSH_BOOL) ? 0 : -1;
+    rush_tensor *y = rush_contiguous(x) ? rush_out_t(out, 0, x, x->dtype, x->ndim, x->size) : rush_out_like(out, 0, x, x->dtype);
+    return y && rush_out_like(out, 1, x, RUSH_BOOL) ? 0 : -1;
 }
 
 static void native_dropout_cpu(const rush_op *op, const rush_value *in, rush_value *out)

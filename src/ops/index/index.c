@@ -302,22 +302,11 @@ static rush_tensor *whole_mask(const rush_tensor *self, rush_value list)
     return mask && mask->dtype == RUSH_BOOL && self->ndim > 0 && rush_same_sizes(self, mask) ? mask : NULL;
 }
 
-/* Contiguous, in dimensions of one too. */
-static bool is_plain(const rush_tensor *t)
-{
-    int64_t next = 1;
-    for (int d = t->ndim - 1; d >= 0; --d) {
-        if (t->stride[d] != next) return false;
-        next *= t->size[d];
-    }
-    return true;
-}
-
 /* Its dimensions lie in memory in the order of self's and of the indices'. */
 static rush_tensor *index_result(const plan *p, const rush_tensor *self, rush_value *out)
 {
-    bool plain = is_plain(self);
-    for (int d = 0; plain && d < self->ndim; ++d) plain = !p->tensor[d] || p->tensor[d]->ndim < 2 || is_plain(p->tensor[d]);
+    bool plain = rush_is_plain(self);
+    for (int d = 0; plain && d < self->ndim; ++d) plain = !p->tensor[d] || p->tensor[d]->ndim < 2 || rush_is_plain(p->tensor[d]);
     int64_t size[RUSH_MAXDIM], stride[RUSH_MAXDIM][RUSH_MAXDIM], dense[RUSH_MAXDIM];
     rush_tensor walked[RUSH_MAXDIM + 1] = {{.ndim = (uint8_t)p->ndim, .size = (int64_t *)p->size, .stride = (int64_t *)p->stride}};
     rush_value x[RUSH_MAXDIM + 1] = {rush_v_tensor(walked)};

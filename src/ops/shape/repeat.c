@@ -195,6 +195,7 @@ static int roll_shape(const rush_op *op, const rush_value *in, rush_value *out)
     RUSH_CHECK(SELF->ndim > 0 || in[2].n == 0, RUSH_INDEX_ERROR, "Dimension specified as %lld but tensor has no dimensions", (long long)in[2].ints[0]);
     for (uint32_t k = 0; k < in[2].n && SELF->numel; ++k)
         if (rush_dim_wrap(in[2].ints[k], SELF->ndim) < 0) return -1;
+    if (!SELF->numel) return rush_out_like(out, 0, SELF, SELF->dtype) ? 0 : -1;
     return rush_out_format(out, 0, in[2].n ? rush_format_of(SELF) : RUSH_CONTIGUOUS, SELF, SELF->dtype, SELF->ndim, SELF->size) ? 0 : -1;
 }
 

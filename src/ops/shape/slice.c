@@ -573,7 +573,7 @@ static int as_strided_scatter_shape(const rush_op *op, const rush_value *in, rus
 {
     geometry g;
     if (rush_geometry_strided(&g, SELF, in[2], in[3], in[4]) || scatter_check(in, &g)) return -1;
-    return rush_out_t(out, 0, SELF, SELF->dtype, SELF->ndim, SELF->size) ? 0 : -1;
+    return rush_out_like(out, 0, SELF, SELF->dtype) ? 0 : -1;
 }
 
 /* The copy has self's own strides, so that the places mean the same in it. */
