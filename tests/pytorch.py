@@ -11,6 +11,8 @@ pytest-timeout, expecttest and hypothesis. Runs as `tests/suites.py --ours` does
 The files need torch.testing._internal, which is PyTorch's inside: under rushlight, pytest loads this file too, and it lets PyTorch's own
 files answer for what is missing, and puts classes that do nothing in the place of names that those files only mention.
 """
+import ast
+import collections.abc
 import enum
 import functools
 import importlib
@@ -43,7 +45,8 @@ MENTIONED = {
     "torch._jit_internal": "_get_model_id boolean_dispatched",
     "torch._ops": "DispatchKey",
     "torch._subclasses": "CrossRefFakeMode",
-    "torch._subclasses.functional_tensor": "disable_functional_mode dispatch_functionalize",
+    "torch.masked.maskedtensor.core": "_map_mt_args_kwargs _wrap_result",
+    "torch._subclasses.functional_tensor": "CppFunctionalizeAPI PythonFunctionalizeAPI FunctorchFunctionalizeAPI disable_functional_mode dispatch_functionalize",
     "torch._subclasses.meta_utils": "assert_metadata_eq is_sparse_any",
     "torch._utils_internal": "log_trace_structured_event log_torchscript_usage",
     "torch.ao.quantization": "quantize_dynamic_jit quantize_jit",
@@ -152,6 +155,16 @@ def mention(text):
             setattr(place, name, mentioned(name))
 
 
+def borrow(module, names, **more):
+    """Functions of PyTorch's own file of a module, without the rest of the file."""
+    file = there(module)[0]
+    tree = ast.parse(file.read_text())
+    tree.body = [node for node in tree.body if getattr(node, "name", None) in names.split()]
+    space = {"torch": sys.modules["torch"], "pytree": importlib.import_module("torch.utils._pytree"), "Any": object, "Callable": collections.abc.Callable, **more}
+    exec(compile(tree, str(file), "exec"), space)
+    give(module, {name: space[name] for name in names.split()})
+
+
 def prepare(torch):
     """torch.testing._internal is PyTorch's from now on."""
     internal = importlib.import_module("torch.testing._internal")
@@ -169,7 +182,12 @@ def prepare(torch):
         if name == "torch.testing._comparison":
             put(name, own)
         own.__spec__.loader.exec_module(own)
-    give("torch.masked", {name: getattr(own, name) for name in ("_canonical_dim", "_input_mask", "_output_mask", "_reduction_identity", "_where")})
+    give("torch.masked", {name: getattr(own, name) for name in ("_canonical_dim", "_combine_input_and_mask", "_input_mask", "_output_mask", "_reduction_identity", "_where")})
+    masked = importlib.import_module("torch.masked.maskedtensor.core")
+    borrow("torch.masked.maskedtensor.core", "_masks_match _tensors_match", is_masked_tensor=masked.is_masked_tensor)
+    borrow("torch._higher_order_ops.scan", "_fake_scan")
+    borrow("torch._higher_order_ops.associative_scan", "_fake_associative_scan", first_slice_copy=lambda t, dim=0: t.select(dim, 0).clone(),
+           functools=functools, itertools=importlib.import_module("itertools"))
     abbreviations = types.ModuleType("torch.utils._dtype_abbrs")
     abbreviations.dtype_abbrs = {d: d.abbr for d in {getattr(torch, n) for n in dir(torch) if n[0].islower() and n[-1].isdigit() or n == "bool"} if isinstance(d, torch.dtype)}
     abbreviations.dtype_abbrs_parsing = {text: d for d, text in abbreviations.dtype_abbrs.items()}

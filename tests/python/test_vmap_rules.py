@@ -100,6 +100,18 @@ def test_directions_that_draw():
     assert jacfwd(lambda t: t * torch.rand_like(t), randomness="different")(x[:0]).shape == (0, 0)
 
 
+def test_same_draws_of_what_differs_are_refused():
+    x = torch.full((2, 3), 0.5)
+    some = [torch.bernoulli, torch.poisson, lambda t: torch.normal(t, 1.0), lambda t: torch.normal(1.0, t), lambda t: t.multinomial(2), lambda t: t.clone().bernoulli_(t),
+            torch._standard_gamma, lambda t: torch.binomial(t, t), torch.ones(3).bernoulli_]
+    for f in some:
+        with pytest.raises(RuntimeError, match="same randomness with a batched tensor"):
+            vmap(f, randomness="same")(x)
+    for f in (torch.rand_like, lambda t: t.clone().bernoulli_(0.5), lambda t: t + torch.bernoulli(x[0]), lambda t: torch.dropout(t, 0.5, True)):
+        y = vmap(f, randomness="same")(x)
+        assert torch.equal(y[0], y[1])
+
+
 def test_functions_that_draw_inside():
     F, t = torch.nn.functional, torch.ones(1, 4, 4)
     attention, lstm = torch.nn.MultiheadAttention(4, 2, dropout=0.5), torch.nn.LSTM(4, 4, 2, dropout=0.5)

@@ -13,6 +13,7 @@ LIKE = {"rand_like", "randn_like", "randint_like"}
 FILLED = {"uniform_", "normal_", "bernoulli_", "exponential_", "cauchy_", "log_normal_", "geometric_", "random_"}
 DRAWN = {"bernoulli", "normal", "poisson", "multinomial", "binomial", "dropout", "alpha_dropout", "feature_dropout", "feature_alpha_dropout",
          "dropout1d", "dropout2d", "dropout3d", "rrelu", "native_dropout", "_standard_gamma", "_sample_dirichlet"}
+FROM = {"bernoulli", "normal", "poisson", "multinomial", "binomial", "_standard_gamma", "_sample_dirichlet"}  # what is drawn depends on the values
 SOMETIMES = {"scaled_dot_product_attention", "lstm", "gru", "rnn_tanh", "rnn_relu"}  # and what nn.functional composes in Python
 
 
@@ -91,6 +92,12 @@ def _still(name, args, kwargs):
     return "dropout" in name and (not given.get("training", given.get("train", True)) or given.get("p") == 0)
 
 
+def _refuse_same(level):
+    if draw_modes[level] == "same":
+        raise RuntimeError("Vmap does not currently support same randomness with a batched tensor input. Draw from what is the same for all "
+                           "examples, or use randomness='different'.")
+
+
 @rule(*LIKE)
 def _like(func, args, kwargs, level):
     if draw_modes[level] == "error":
@@ -107,6 +114,8 @@ def _drawn(func, args, kwargs, level):
     if not _still(name, args, kwargs):
         if draw_modes[level] == "error":
             refuse_draws()
+        if name in FROM:
+            _refuse_same(level)
         if draw_modes[level] == "different" and not kwargs.get("inplace"):
             if name == "dropout":  # element by element, however they lie
                 args, kwargs = tree_map(lambda x: BatchedTensor(x.value.contiguous(), level) if isinstance(x, BatchedTensor) else x, (args, kwargs))
@@ -120,6 +129,8 @@ def _drawn(func, args, kwargs, level):
 def _filled(func, args, kwargs, level):
     if draw_modes[level] == "error":
         refuse_draws()
+    if top_level(args[1:], kwargs) == level:
+        _refuse_same(level)
     target, batched = unwrap(args[0], level)
     if not batched:
         raise RuntimeError("vmap: Attempted to call an in-place random operation on a tensor that is not batched, with arguments that are. "
