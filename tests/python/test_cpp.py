@@ -193,6 +193,57 @@ def run_torch_program(source, tmp_path, *arguments):
     return done.stdout + done.stderr
 
 
+DTYPES = """\
+float double float 8 011100
+Double Double int
+unsigned char 1 Byte
+signed char 1 Char
+short int 2 Short
+int 4 Int
+long int 8 Long
+c10::Half 2 Half
+float 4 Float
+double 8 Double
+c10::complex<c10::Half> 4 ComplexHalf
+c10::complex<float> 8 ComplexFloat
+c10::complex<double> 16 ComplexDouble
+bool 1 Bool
+c10::BFloat16 2 BFloat16
+c10::qint8 1 QInt8
+c10::quint8 1 QUInt8
+c10::qint32 4 QInt32
+short unsigned int 2 UInt16
+unsigned int 4 UInt32
+long unsigned int 8 UInt64
+c10::Float8_e5m2 1 Float8_e5m2
+c10::Float8_e8m0fnu 1 Float8_e8m0fnu
+doubledoubledoubledoubledoubledouble
+1110long intfloat4nullptr (uninitialized)0nullptr (uninitialized)FloatFloat
+floatFloatdouble
+f must be int, not float or Float
+cpu cpu -1010cpu
+cuda:1 cuda 1101cuda:1
+meta meta -1000meta
+cpu:0 cpu 0110cpu:0
+Expected one of cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, mtia, privateuseone device type at start of device string: xyz
+Invalid device string: 'cuda:'
+Invalid device string: 'cuda:-1'
+Invalid device string: 'cuda:01'
+Device string must not be empty
+Invalid device string: 'cpu:0x'
+mps mps -1000mps
+xpu:0 xpu 0100xpu:0
+Expected one of cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, mtia, privateuseone device type at start of device string: CPU
+privateuseone privateuseone -1000privateuseone
+30cpu:0cpuCUDA
+TensorOptions(dtype=float, device=cpu, layout=Strided, requires_grad=false (default), pinned_memory=false (default), memory_format=(nullopt))TensorOptions(dtype=float (default), device=cpu (default), layout=Strided (default), requires_grad=false (default), pinned_memory=false (default), memory_format=ChannelsLast)
+"""     # what libtorch 2.13 prints
+
+
+def test_torch_dtypes_and_devices(tmp_path):
+    assert run_torch_program("dtypes.cpp", tmp_path) == DTYPES
+
+
 STEPPED = """\
 sgd a9db6fdb 045e9871
 decay eb783832 16f61356

@@ -112,6 +112,7 @@ inline Backend backend_of(const Tensor &t)
     if (!t.defined()) return Backend::Undefined;
     return t.is_cuda() ? (t.is_sparse() ? Backend::SparseCUDA : Backend::CUDA) : t.is_meta() ? Backend::Meta : t.is_sparse() ? Backend::SparseCPU : Backend::CPU;
 }
+using c10::toString;
 inline const char *toString(Backend b)
 {
     static const char *const names[] = {"CPU", "CUDA", "Meta", "SparseCPU", "SparseCUDA", "UNKNOWN_BACKEND"};

@@ -151,7 +151,7 @@ public:
     int64_t sym_numel() const { return numel(); }
     int64_t storage_offset() const;
     ScalarType scalar_type() const { return its ? detail::scalar_type_of(rush_dtype_of(its)) : ScalarType::Undefined; }
-    ScalarType dtype() const { return scalar_type(); }
+    caffe2::TypeMeta dtype() const { return caffe2::TypeMeta(scalar_type()); }
     Device device() const { return Device(rush_device_of(given())); }
     Layout layout() const { return its ? detail::layout_of(rush_layout_of(its)) : kStrided; }
     DeviceIndex get_device() const { return device().index(); }
@@ -710,7 +710,7 @@ inline Tensor from_blob(void *data, IntArrayRef sizes, IntArrayRef strides, cons
         delete e;
     };
     detail::Call scope;
-    rush_tensor *t = rush_from_blob(data, detail::dtype_of(options.dtype()), static_cast<int>(sizes.size()), sizes.data(), strides.empty() && !sizes.empty() ? nullptr : strides.data(), release, ender);
+    rush_tensor *t = rush_from_blob(data, detail::dtype_of(options.dtype().toScalarType()), static_cast<int>(sizes.size()), sizes.data(), strides.empty() && !sizes.empty() ? nullptr : strides.data(), release, ender);
     if (!t) detail::raise();
     return detail::as_asked(Tensor::of(t), options);
 }
@@ -723,10 +723,10 @@ template <class T> Tensor tensor(ArrayRef<T> list, const TensorOptions &options 
 {
     int64_t n = static_cast<int64_t>(list.size());
     detail::Call scope;
-    ScalarType own = CppTypeToScalarType<T>::value, natural = isFloatingType(own) ? TensorOptions().dtype() : own;
+    ScalarType own = CppTypeToScalarType<T>::value, natural = isFloatingType(own) ? get_default_dtype_as_scalartype() : own;
     rush_tensor *t = rush_from_data(list.data(), detail::dtype_of(own), 1, &n);
     if (!t) detail::raise();
-    return detail::as_asked(Tensor::of(t).to(TensorOptions(options.has_dtype() ? options.dtype() : natural).device(options.device())), options);
+    return detail::as_asked(Tensor::of(t).to(TensorOptions(options.dtype_opt().value_or(natural)).device(options.device())), options);
 }
 template <class T> Tensor tensor(const std::vector<T> &list, const TensorOptions &options = {})
 {

@@ -161,19 +161,29 @@ namespace detail {
 struct dtype_pair {
     ScalarType at;
     rush_dtype rush;
+    const char *name, *cpp; /* as streams print them, and the C++ type as a TypeMeta does */
 };
 constexpr dtype_pair dtype_pairs[] = {
-#define AT_PAIR_(type, name, rush) {ScalarType::name, RUSH_##rush},
-    AT_FORALL_TYPES_(AT_PAIR_)
+#define AT_PAIR_(name, rush, cpp) {ScalarType::name, RUSH_##rush, #name, cpp},
+    AT_PAIR_(Byte, U8, "unsigned char") AT_PAIR_(Char, I8, "signed char") AT_PAIR_(Short, I16, "short int") AT_PAIR_(Int, I32, "int") AT_PAIR_(Long, I64, "long int")
+    AT_PAIR_(Half, F16, "c10::Half") AT_PAIR_(Float, F32, "float") AT_PAIR_(Double, F64, "double") AT_PAIR_(ComplexHalf, C32, "c10::complex<c10::Half>")
+    AT_PAIR_(ComplexFloat, C64, "c10::complex<float>") AT_PAIR_(ComplexDouble, C128, "c10::complex<double>") AT_PAIR_(Bool, BOOL, "bool") AT_PAIR_(BFloat16, BF16, "c10::BFloat16")
+    AT_PAIR_(UInt16, U16, "short unsigned int") AT_PAIR_(UInt32, U32, "unsigned int") AT_PAIR_(UInt64, U64, "long unsigned int")
+    AT_PAIR_(QInt8, QINT8, "c10::qint8") AT_PAIR_(QUInt8, QUINT8, "c10::quint8") AT_PAIR_(QInt32, QINT32, "c10::qint32")
+    AT_PAIR_(Float8_e5m2, F8E5M2, "c10::Float8_e5m2") AT_PAIR_(Float8_e4m3fn, F8E4M3FN, "c10::Float8_e4m3fn") AT_PAIR_(Float8_e5m2fnuz, F8E5M2FNUZ, "c10::Float8_e5m2fnuz")
+    AT_PAIR_(Float8_e4m3fnuz, F8E4M3FNUZ, "c10::Float8_e4m3fnuz") AT_PAIR_(Float8_e8m0fnu, F8E8M0FNU, "c10::Float8_e8m0fnu")};
 #undef AT_PAIR_
-    {ScalarType::ComplexHalf, RUSH_C32}, {ScalarType::QInt8, RUSH_QINT8}, {ScalarType::QUInt8, RUSH_QUINT8}, {ScalarType::QInt32, RUSH_QINT32},
-    {ScalarType::Float8_e5m2, RUSH_F8E5M2}, {ScalarType::Float8_e4m3fn, RUSH_F8E4M3FN}, {ScalarType::Float8_e5m2fnuz, RUSH_F8E5M2FNUZ},
-    {ScalarType::Float8_e4m3fnuz, RUSH_F8E4M3FNUZ}, {ScalarType::Float8_e8m0fnu, RUSH_F8E8M0FNU}};
 
-inline rush_dtype dtype_of(ScalarType t)
+/* NULL: Undefined */
+inline const dtype_pair *pair_of(ScalarType t)
 {
     for (auto &pair : dtype_pairs)
-        if (pair.at == t) return pair.rush;
+        if (pair.at == t) return &pair;
+    return nullptr;
+}
+inline rush_dtype dtype_of(ScalarType t)
+{
+    if (const dtype_pair *pair = pair_of(t)) return pair->rush;
     fail<Error>("a dtype was expected, not Undefined");
 }
 inline ScalarType scalar_type_of(int64_t dtype)
@@ -190,7 +200,8 @@ AT_FORALL_TYPES_(AT_CONSTANT_)
 #undef AT_CONSTANT_
 constexpr ScalarType kComplexHalf = ScalarType::ComplexHalf, kUInt8 = kByte, kInt8 = kChar, kInt16 = kShort, kInt32 = kInt, kInt64 = kLong, kFloat16 = kHalf,
                      kFloat32 = kFloat, kFloat64 = kDouble, kComplexFloat32 = kComplexFloat, kU8 = kByte, kI8 = kChar, kI16 = kShort, kI32 = kInt,
-                     kI64 = kLong, kF16 = kHalf, kF32 = kFloat, kF64 = kDouble;
+                     kI64 = kLong, kF16 = kHalf, kF32 = kFloat, kF64 = kDouble, kFloat8_e5m2 = ScalarType::Float8_e5m2, kFloat8_e4m3fn = ScalarType::Float8_e4m3fn,
+                     kFloat8_e5m2fnuz = ScalarType::Float8_e5m2fnuz, kFloat8_e4m3fnuz = ScalarType::Float8_e4m3fnuz, kFloat8_e8m0fnu = ScalarType::Float8_e8m0fnu;
 
 template <class T> struct CppTypeToScalarType;
 #define AT_TYPE_(type, name, rush)                                                                          \
@@ -213,26 +224,55 @@ inline bool isIntegralType(ScalarType t, bool includeBool) { return rush_dtype_i
 inline ScalarType promoteTypes(ScalarType a, ScalarType b) { return detail::scalar_type_of(rush_promote(detail::dtype_of(a), detail::dtype_of(b))); }
 inline const char *toString(ScalarType t)
 {
-    switch (t) {
-#define AT_NAME_(type, name, rush)                                                                          \
-    case ScalarType::name: return #name;
-        AT_FORALL_TYPES_(AT_NAME_)
-#undef AT_NAME_
-    case ScalarType::ComplexHalf: return "ComplexHalf";
-    case ScalarType::QInt8: return "QInt8";
-    case ScalarType::QUInt8: return "QUInt8";
-    case ScalarType::QInt32: return "QInt32";
-    case ScalarType::Float8_e5m2: return "Float8_e5m2";
-    case ScalarType::Float8_e4m3fn: return "Float8_e4m3fn";
-    case ScalarType::Float8_e5m2fnuz: return "Float8_e5m2fnuz";
-    case ScalarType::Float8_e4m3fnuz: return "Float8_e4m3fnuz";
-    case ScalarType::Float8_e8m0fnu: return "Float8_e8m0fnu";
-    default: return "Undefined";
-    }
+    const detail::dtype_pair *pair = detail::pair_of(t);
+    return pair ? pair->name : "Undefined";
 }
-/* As in C++, so streams say the C++ name where PyTorch has a TypeMeta. */
 inline std::ostream &operator<<(std::ostream &out, ScalarType t) { return out << toString(t); }
-inline ScalarType typeMetaToScalarType(ScalarType t) { return t; }
+
+} // namespace c10
+
+namespace caffe2 {
+/* What Tensor::dtype() gives: a dtype that is printed as the C++ type of its elements. */
+class TypeMeta {
+    c10::ScalarType its = c10::ScalarType::Undefined;
+
+public:
+    TypeMeta() = default;
+    explicit TypeMeta(c10::ScalarType t) : its(t) {}
+    TypeMeta &operator=(c10::ScalarType t) { return its = t, *this; }
+    c10::ScalarType toScalarType() const { return its; }
+    bool isScalarType() const { return its != c10::ScalarType::Undefined; }
+    bool isScalarType(c10::ScalarType t) const { return its == t; }
+    size_t itemsize() const { return isScalarType() ? c10::elementSize(its) : 0; }
+    std::string_view name() const
+    {
+        const c10::detail::dtype_pair *pair = c10::detail::pair_of(its);
+        return pair ? pair->cpp : "nullptr (uninitialized)";
+    }
+    template <class T> static TypeMeta Make() { return TypeMeta(c10::CppTypeToScalarType<T>::value); }
+    template <class T> static std::string_view TypeName() { return Make<T>().name(); }
+    template <class T> static size_t ItemSize() { return sizeof(T); }
+    template <class T> bool Match() const { return its == c10::CppTypeToScalarType<T>::value; }
+    static TypeMeta fromScalarType(c10::ScalarType t) { return TypeMeta(t); }
+    friend bool operator==(TypeMeta a, TypeMeta b) { return a.its == b.its; }
+    friend bool operator!=(TypeMeta a, TypeMeta b) { return a.its != b.its; }
+    friend bool operator==(TypeMeta a, c10::ScalarType b) { return a.its == b; }
+    friend bool operator!=(TypeMeta a, c10::ScalarType b) { return a.its != b; }
+    friend bool operator==(c10::ScalarType a, TypeMeta b) { return a == b.its; }
+    friend bool operator!=(c10::ScalarType a, TypeMeta b) { return a != b.its; }
+    friend std::ostream &operator<<(std::ostream &out, TypeMeta t) { return out << t.name(); }
+};
+} // namespace caffe2
+
+namespace c10 {
+
+using caffe2::TypeMeta;
+inline ScalarType typeMetaToScalarType(TypeMeta t) { return t.toScalarType(); }
+inline std::optional<ScalarType> optTypeMetaToScalarType(std::optional<TypeMeta> t) { return t ? std::optional<ScalarType>(t->toScalarType()) : std::nullopt; }
+inline TypeMeta scalarTypeToTypeMeta(ScalarType t) { return TypeMeta(t); }
+inline TypeMeta get_default_dtype() { return TypeMeta(detail::scalar_type_of(rush_default_dtype())); }
+inline ScalarType get_default_dtype_as_scalartype() { return get_default_dtype().toScalarType(); }
+inline void set_default_dtype(TypeMeta t) { detail::check(rush_default_dtype_set(detail::dtype_of(t.toScalarType()))); }
 
 /* ---- numbers ---- */
 
@@ -327,18 +367,7 @@ public:
     Device(DeviceType type, DeviceIndex index = -1) : its_type(type), its_index(index) {}
     explicit Device(rush_device d)
         : its_type(d.type == RUSH_CPU ? kCPU : d.type == RUSH_META ? kMeta : d.type == RUSH_CUDA ? kCUDA : kPrivateUse1), its_index(d.index) {}
-    Device(const std::string &text) : Device(kCPU)
-    {
-        TORCH_CHECK(!text.empty(), "Device string must not be empty");
-        size_t colon = text.find(':');
-        std::string index = colon == std::string::npos ? "" : text.substr(colon + 1);
-        bool plain = index.find_first_not_of("0123456789") == std::string::npos && index.size() < 4 && (index.size() < 2 || index[0] != '0');
-        TORCH_CHECK(plain && (colon == std::string::npos || !index.empty()) && (index.empty() || std::stoi(index) < 128), "Invalid device string: '", text, "'");
-        int type = rush_device_from_name(text.substr(0, colon).c_str());
-        TORCH_CHECK(type >= 0, "Expected one of cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, mtia, privateuseone device type at "
-                               "start of device string: ", text.substr(0, colon));
-        *this = Device(rush_device{static_cast<uint8_t>(type), static_cast<int8_t>(index.empty() ? -1 : std::stoi(index))});
-    }
+    Device(const std::string &text);
     Device(const char *text) : Device(std::string(text)) {}
     rush_device value() const { return {detail::device_type_of(its_type), its_index}; }
     DeviceType type() const { return its_type; }
@@ -352,15 +381,32 @@ public:
     bool is_privateuseone() const { return its_type == kPrivateUse1; }
     bool operator==(const Device &other) const { return its_type == other.its_type && its_index == other.its_index; }
     bool operator!=(const Device &other) const { return !(*this == other); }
-    std::string str() const { return rush_device_text(value()); }
+    void set_index(DeviceIndex index) { its_index = index; }
+    std::string str() const;
 };
 inline std::ostream &operator<<(std::ostream &out, const Device &d) { return out << d.str(); }
 inline std::string DeviceTypeName(DeviceType t, bool lower = false)
 {
     static const char *const names[] = {"CPU", "CUDA", "MKLDNN", "OPENGL", "OPENCL", "IDEEP", "HIP", "FPGA", "MAIA", "XLA", "VULKAN", "METAL", "XPU", "MPS", "META", "HPU", "VE", "LAZY", "IPU", "MTIA"};
-    std::string name = t == DeviceType::PrivateUse1 ? Device(t).str() : names[static_cast<int>(t)];
-    for (char &c : name) c = static_cast<char>(t == DeviceType::PrivateUse1 && !lower ? std::toupper(c) : lower ? std::tolower(c) : c);
+    const bool own = t == DeviceType::PrivateUse1;
+    std::string name = own ? rush_device_text(rush_device{RUSH_PRIVATEUSEONE, -1}) : names[static_cast<int>(t)];
+    for (char &c : name) c = static_cast<char>(own && !lower ? std::toupper(c) : lower ? std::tolower(c) : c);
     return name;
+}
+inline std::string Device::str() const { return DeviceTypeName(its_type, true) + (has_index() ? ":" + std::to_string(its_index) : ""); }
+inline Device::Device(const std::string &text) : Device(kCPU)
+{
+    TORCH_CHECK(!text.empty(), "Device string must not be empty");
+    size_t colon = text.find(':');
+    std::string index = colon == std::string::npos ? "" : text.substr(colon + 1), type = text.substr(0, colon);
+    bool plain = index.find_first_not_of("0123456789") == std::string::npos && index.size() < 4 && (index.size() < 2 || index[0] != '0');
+    TORCH_CHECK(plain && (colon == std::string::npos || !index.empty()) && (index.empty() || std::stoi(index) < 128), "Invalid device string: '", text, "'");
+    its_index = static_cast<DeviceIndex>(index.empty() ? -1 : std::stoi(index));
+    for (int t = 0; t < static_cast<int>(DeviceType::COMPILE_TIME_MAX_DEVICE_TYPES); ++t)
+        if (type == DeviceTypeName(its_type = static_cast<DeviceType>(t), true)) return;
+    TORCH_CHECK(rush_device_from_name(type.c_str()) == RUSH_PRIVATEUSEONE, "Expected one of cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, mtia, "
+                "privateuseone device type at start of device string: ", type);
+    its_type = kPrivateUse1;
 }
 inline std::ostream &operator<<(std::ostream &out, DeviceType t) { return out << DeviceTypeName(t, true); }
 
@@ -425,6 +471,7 @@ class TensorOptions {
 public:
     TensorOptions() = default;
     TensorOptions(ScalarType t) : its_dtype(t) {}
+    TensorOptions(TypeMeta t) : its_dtype(t.toScalarType()) {}
     TensorOptions(Layout l) : its_layout(l) {}
     TensorOptions(Device d) : its_device(d) {}
     TensorOptions(DeviceType t) : its_device(Device(t)) {}
@@ -432,6 +479,8 @@ public:
     TensorOptions(const char *device) : its_device(Device(device)) {}
     explicit TensorOptions(MemoryFormat f) : format(f) {}
     TensorOptions dtype(std::optional<ScalarType> t) const { return with(&TensorOptions::its_dtype, t); }
+    TensorOptions dtype(TypeMeta t) const { return dtype(std::optional<ScalarType>(t.toScalarType())); }
+    TensorOptions dtype(ScalarType t) const { return dtype(std::optional<ScalarType>(t)); }
     template <class T> TensorOptions dtype() const { return dtype(CppTypeToScalarType<T>::value); }
     TensorOptions layout(std::optional<Layout> l) const { return with(&TensorOptions::its_layout, l); }
     TensorOptions device(std::optional<Device> d) const { return with(&TensorOptions::its_device, d); }
@@ -440,7 +489,7 @@ public:
     TensorOptions pinned_memory(std::optional<bool> b) const { return with(&TensorOptions::pinned, b); }
     TensorOptions requires_grad(std::optional<bool> b) const { return with(&TensorOptions::grad, b); }
     TensorOptions memory_format(std::optional<MemoryFormat> f) const { return with(&TensorOptions::format, f); }
-    ScalarType dtype() const { return its_dtype ? *its_dtype : detail::scalar_type_of(rush_default_dtype()); }
+    TypeMeta dtype() const { return its_dtype ? TypeMeta(*its_dtype) : get_default_dtype(); }
     Layout layout() const { return its_layout.value_or(kStrided); }
     Device device() const { return its_device.value_or(Device(kCPU)); }
     bool pinned_memory() const { return pinned.value_or(false); }
@@ -451,6 +500,7 @@ public:
     const std::optional<Layout> &layout_opt() const { return its_layout; }
     const std::optional<Device> &device_opt() const { return its_device; }
     const std::optional<bool> &pinned_memory_opt() const { return pinned; }
+    const std::optional<bool> &requires_grad_opt() const { return grad; }
     const std::optional<MemoryFormat> &memory_format_opt() const { return format; }
 
 private:
@@ -461,7 +511,19 @@ private:
         return changed;
     }
 };
+inline std::ostream &operator<<(std::ostream &out, const TensorOptions &o)
+{
+    auto part = [&](const char *name, const auto &value, bool given) { out << name << std::boolalpha << value << (given ? "" : " (default)"); };
+    part("TensorOptions(dtype=", o.dtype(), o.has_dtype());
+    part(", device=", o.device(), o.has_device());
+    part(", layout=", o.layout(), o.layout_opt().has_value());
+    part(", requires_grad=", o.requires_grad(), o.requires_grad_opt().has_value());
+    part(", pinned_memory=", o.pinned_memory(), o.pinned_memory_opt().has_value());
+    out << ", memory_format=";
+    return o.memory_format_opt() ? out << *o.memory_format_opt() << ')' : out << "(nullopt))";
+}
 inline TensorOptions dtype(ScalarType t) { return TensorOptions(t); }
+inline TensorOptions dtype(TypeMeta t) { return TensorOptions(t); }
 inline TensorOptions layout(Layout l) { return TensorOptions(l); }
 inline TensorOptions device(Device d) { return TensorOptions(d); }
 inline TensorOptions device(DeviceType t) { return TensorOptions(Device(t)); }
@@ -470,6 +532,9 @@ inline TensorOptions requires_grad(bool b = true) { return TensorOptions().requi
 } // namespace c10
 
 namespace std {
+template <> struct hash<::c10::Device> {
+    size_t operator()(const ::c10::Device &d) const { return static_cast<size_t>(d.type()) << 8 | static_cast<uint8_t>(d.index()); }
+};
 #define AT_LIMITS_(Name, digits_, lowest_, highest_, smallest_, step_, infinite, nan)                        \
     template <> class numeric_limits<::c10::Name> {                                                         \
         static constexpr ::c10::Name bits(uint16_t x) { return ::c10::Name(x, ::c10::Name::from_bits()); }   \
