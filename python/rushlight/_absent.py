@@ -9,7 +9,7 @@ _TABLE = {
         "torch": "choose_qparams_optimized empty_quantized fbgemm_linear_fp16_weight "
                  "fbgemm_linear_fp16_weight_fp32_activation fbgemm_linear_int8_weight fbgemm_linear_int8_weight_fp32_activation "
                  "fbgemm_linear_quantize_weight fbgemm_pack_gemm_matrix_fp16 fbgemm_pack_quantized_matrix quantized_gru_cell "
-                 "quantized_lstm_cell quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d quantized_rnn_relu_cell quantized_rnn_tanh_cell",
+                 "quantized_lstm_cell quantized_rnn_relu_cell quantized_rnn_tanh_cell",
     }),
     "quantization": ("it is not supported: quantize layer by layer, with torch.ao.quantization.prepare and convert", {
         "torch.ao.nn.quantized": "LSTM MultiheadAttention",

@@ -125,3 +125,31 @@ def test_refusals():
         masked_tensor(numbers, mask) + masked_tensor(numbers, ~mask)
     with pytest.raises(TypeError, match="sort"):
         masked_tensor(numbers, mask).sort()
+
+
+def test_sparse_data_and_masks_have_the_same_entries():
+    here, there = torch.tensor([[0, 1, 1], [2, 0, 2]]), torch.tensor([[0, 1, 1], [2, 1, 2]])
+    value, true = torch.tensor([3.0, 4.0, 5.0]), torch.tensor([True, True, True])
+    with pytest.raises(ValueError, match="sparse COO tensors but do not have the same indices"):
+        masked_tensor(torch.sparse_coo_tensor(here, value, (2, 4)), torch.sparse_coo_tensor(there, true, (2, 4)))
+    x = masked_tensor(torch.sparse_coo_tensor(here.flip(1), value, (2, 4)), torch.sparse_coo_tensor(here, true, (2, 4)))
+    assert x.get_data().to_dense().tolist() == [[0, 0, 5, 0], [4, 0, 3, 0]]
+    for rows, columns in (([0, 1, 3], [0, 1, 2]), ([0, 2, 3], [1, 2, 3])):
+        with pytest.raises(ValueError, match="do not share either crow or col indices"):
+            masked_tensor(torch.sparse_csr_tensor([0, 2, 3], [0, 1, 2], value, (2, 4)), torch.sparse_csr_tensor(rows, columns, true, (2, 4)))
+    for f in (x.is_contiguous, x.contiguous):
+        with pytest.raises(ValueError, match="do not have is_contiguous"):
+            f()
+
+
+def test_windows_of_masked_tensors():
+    data, mask = torch.arange(8.0).view(1, 2, 2, 2), torch.arange(8).view(1, 2, 2, 2) % 3 > 0
+    for x in (masked_tensor(data, mask), masked_tensor(data, mask).transpose(2, 3).contiguous().transpose(2, 3)):
+        y = torch.nn.functional.unfold(x, (1, 2))
+        assert y.get_mask().tolist() == [[[False, True], [True, False], [True, False], [True, True]]]
+        z = torch.nn.functional.fold(y, (2, 2), (1, 2))
+        assert torch.equal(z.get_mask(), mask) and torch.equal(z.to_tensor(0), data * mask)
+    x = masked_tensor(torch.ones(2, 3), torch.tensor([[True, False, True], [True, True, False]]), requires_grad=True)
+    x.unfold(1, 2, 1).sum().backward()
+    assert x.grad.to_tensor(0).tolist() == [[1, 0, 1], [1, 2, 0]]
+    assert masked_tensor(torch.ones(2), torch.tensor([True, False])).clip_(2, 3).to_tensor(0).tolist() == [2, 0]

@@ -11,6 +11,7 @@
 #include "op/watch.h"
 #include "ops/geometry.h"
 #include "ops/reduce/reduce.h"
+#include "tensor/quantized.h"
 
 #include <stdio.h>
 
@@ -349,6 +350,22 @@ static int max_pool3d_run(const rush_op *op, const rush_value *in, rush_value *o
 MAX_POOL(1)
 MAX_POOL(2)
 MAX_POOL(3)
+
+static int quantized_max_pool_run(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    static const rush_op *const pools[] = {&op_max_pool1d, &op_max_pool2d, &op_max_pool3d};
+    RUSH_CHECK(rush_is_quantized(in[0].t), RUSH_NOT_IMPLEMENTED, "%s: the tensor is not quantized", op->name);
+    rush_value y = RUSH_NONE;
+    if (rush_call(pools[dims_of(op) - 1], in, &y)) return -1;
+    return rush_result(out, T_(y));
+}
+
+#define QUANTIZED_MAX_POOL(n)                                                                                                           \
+    static rush_op op_quantized_max_pool##n##d = {.row = DIMS(n), .schema = "quantized_max_pool" #n "d(Tensor self, " MAX_ARGS(n) ") -> Tensor", \
+                                                  .doc = "max_pool of quantized tensors only.", .run = quantized_max_pool_run};
+QUANTIZED_MAX_POOL(1)
+QUANTIZED_MAX_POOL(2)
+QUANTIZED_MAX_POOL(3)
 
 #define MAX_BACKWARD(prefix, n)                                                                                                            \
     static rush_op op_max_pool##n##d_backward = {                                                                                          \
@@ -772,4 +789,5 @@ RUSH_FAMILY(pool, &op_max_pool1d_with_indices, &op_max_pool2d_with_indices, &op_
             &op_avg_pool3d_backward, &op_adaptive_avg_pool1d, &op_adaptive_avg_pool2d, &op_adaptive_avg_pool3d, &op_inner_avg_pool2d,
             &op_inner_avg_pool3d, &op_adaptive_avg1_back, &op_adaptive_avg2_back, &op_adaptive_avg3_back, &op_adaptive_max_pool1d,
             &op_adaptive_max_pool2d, &op_adaptive_max_pool3d, &op_adaptive_max1_back, &op_adaptive_max2_back, &op_adaptive_max3_back,
-            &op_fractional2, &op_fractional2_back, &op_fractional3, &op_fractional3_back, &op_max_unpool2d, &op_max_unpool3d)
+            &op_fractional2, &op_fractional2_back, &op_fractional3, &op_fractional3_back, &op_quantized_max_pool1d,
+            &op_quantized_max_pool2d, &op_quantized_max_pool3d, &op_max_unpool2d, &op_max_unpool3d)

@@ -42,8 +42,11 @@ class MaskedTensor(torch.Tensor):
             raise TypeError(f"{data.dtype} is not supported in MaskedTensor.")
         data, mask = data.detach().clone(), mask.detach().clone()
         if mask.layout == torch.sparse_coo:
-            mask = mask.coalesce()
+            data, mask = data.coalesce(), mask.coalesce()
         if mask.layout != torch.strided:
+            if data._nnz() == mask._nnz() and not all(map(torch.equal, _indices(data), _indices(mask))):
+                raise ValueError("data and mask are both sparse COO tensors but do not have the same indices." if mask.layout == torch.sparse_coo else
+                                 "data and mask are both sparse CSR tensors but do not share either crow or col indices.")
             data = _at_entries(data, mask)
         return _make(data, mask, requires_grad)
 
@@ -71,6 +74,14 @@ class MaskedTensor(torch.Tensor):
 
     def is_sparse_csr(self):
         return self.layout == torch.sparse_csr
+
+    def is_contiguous(self, *, memory_format=torch.contiguous_format):
+        if self.layout != torch.strided:
+            raise ValueError("MaskedTensors with sparse data do not have is_contiguous")
+        return self._masked_data.is_contiguous(memory_format=memory_format)
+
+    def contiguous(self, *, memory_format=torch.contiguous_format):
+        return self if self.is_contiguous(memory_format=memory_format) else super().contiguous(memory_format=memory_format)
 
     def to_dense(self):
         return InLayout.apply(self, torch.strided)
@@ -293,8 +304,8 @@ def _reduced(name, x, dim=None, keepdim=False, *more, **options):
 # ---- operations below autograd
 
 _MOVES = set("select slice transpose t permute squeeze unbind view _unsafe_view _reshape_alias expand unsqueeze cat stack split split_with_sizes chunk index contiguous "
-             "select_backward slice_backward unfold ravel unsafe_split unsafe_chunk as_strided".split())
-_KEEPS = set("_to_copy clone detach alias lift_fresh ones_like clamp nan_to_num round isfinite isinf isposinf isneginf isreal positive float_power pow "
+             "select_backward slice_backward unfold unfold_backward im2col col2im ravel unsafe_split unsafe_chunk as_strided".split())
+_KEEPS = set("_to_copy clone detach alias lift_fresh ones_like clamp clip nan_to_num round isfinite isinf isposinf isneginf isreal positive float_power pow "
              "_conj conj real resolve_conj resolve_neg threshold_backward copy_ _fw_primal div floor_divide isclose add sub rsub".split())
 _NOT = frozenset("fill fill_ zero_ masked_fill masked_fill_ xlogy lerp addcmul addcdiv".split())  # rows that say nothing about a mask
 
