@@ -408,12 +408,12 @@ KERNEL(rows_merge, "_rows_merge(Tensor starts, Tensor columns, Tensor other_star
 
 static bool is_computed(int d) { return d == RUSH_I64 || d == RUSH_F32 || d == RUSH_F64 || d == RUSH_C64 || d == RUSH_C128; }
 
-/* (starts, columns, values) of a matrix in rows, from argument i on */
-static int need_rows(const rush_value *in, int i)
+/* (starts, columns, values) of a matrix in rows, from argument i on; values of `ndim` dimensions */
+static int need_rows(const rush_value *in, int i, int ndim)
 {
     const rush_tensor *v = in[i + 2].t;
     if (need(in[i], 1, "starts") || need(in[i + 1], 1, "columns")) return -1;
-    RUSH_CHECK(!v->layout && v->ndim == 1 && rush_contiguous(v) && v->numel == in[i + 1].t->numel && in[i].t->numel > 0 && is_computed(v->dtype) && !(v->flags & (RUSH_T_CONJ | RUSH_T_NEG)),
+    RUSH_CHECK(!v->layout && v->ndim == ndim && rush_contiguous(v) && v->size[0] == in[i + 1].t->numel && in[i].t->numel > 0 && is_computed(v->dtype) && !(v->flags & (RUSH_T_CONJ | RUSH_T_NEG)),
                RUSH_RUNTIME_ERROR, "columns %s and values %s do not make rows", rush_shape_of(in[i + 1].t), rush_shape_of(v));
     return 0;
 }
@@ -428,15 +428,23 @@ static int good_rows(const rush_value *in, int i, int64_t width)
     return good_minors(in[i + 1].t, width);
 }
 
-static rush_rows rows_at(const rush_value *in, int i) { return (rush_rows){numbers(in[i].t), numbers(in[i + 1].t), rush_ptr(in[i + 2].t)}; }
+static rush_rows rows_at(const rush_value *in, int i)
+{
+    const rush_tensor *v = in[i + 2].t;
+    return (rush_rows){numbers(in[i].t), numbers(in[i + 1].t), rush_ptr(v), v->ndim == 3 ? v->size[1] : 1, v->ndim == 3 ? v->size[2] : 1};
+}
 
 static int rows_dense_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    const rush_tensor *b = in[3].t;
-    if (need_rows(in, 0)) return -1;
+    const rush_tensor *b = in[3].t, *v = in[2].t;
+    int64_t size[2];
+    if (need_rows(in, 0, v->ndim == 3 ? 3 : 1)) return -1;
     RUSH_CHECK(!b->layout && b->ndim == 2 && b->dtype == in[2].t->dtype && rush_contiguous(b) && !(b->flags & (RUSH_T_CONJ | RUSH_T_NEG)), RUSH_RUNTIME_ERROR,
                "a contiguous matrix of %s is expected, got %s", rush_dtype_name(in[2].t->dtype), rush_shape_of(b));
-    return rush_out_t(out, 0, b, b->dtype, 2, (int64_t[]){in[0].t->numel - 1, b->size[1]}) ? 0 : -1;
+    size[0] = in[0].t->numel - 1, size[1] = b->size[1];
+    RUSH_CHECK(v->ndim == 1 || (v->size[1] > 0 && v->size[2] > 0 && b->size[0] % v->size[2] == 0 && !__builtin_mul_overflow(size[0], v->size[1], &size[0])), RUSH_RUNTIME_ERROR,
+               "blocks %s do not fit a matrix of %s", rush_shape_of(v), rush_shape_of(b));
+    return rush_out_t(out, 0, b, b->dtype, 2, size) ? 0 : -1;
 }
 
 typedef struct dense_job {
@@ -456,11 +464,12 @@ static void some_rows(void *arg, int64_t begin, int64_t end)
 static void rows_dense_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *c = out[0].t;
-    if (good_rows(in, 0, in[3].t->size[0])) return;
-    dense_job j = {rows_at(in, 0), rush_ptr(c), rush_ptr(in[3].t), c->size[1], c->dtype};
+    const rush_rows a = rows_at(in, 0);
+    if (good_rows(in, 0, in[3].t->size[0] / a.width)) return;
+    dense_job j = {a, rush_ptr(c), rush_ptr(in[3].t), c->size[1], c->dtype};
     if (c->numel) rush_parallel_for(c->size[0], RUSH_MAX(1, 32768 / RUSH_MAX(c->size[1], 1)), some_rows, &j);
 }
-KERNEL(rows_dense, "_rows_dense(Tensor starts, Tensor columns, Tensor values, Tensor b) -> Tensor", "A matrix in rows of entries times a dense one.", 0);
+KERNEL(rows_dense, "_rows_dense(Tensor starts, Tensor columns, Tensor values, Tensor b) -> Tensor", "A matrix in rows of entries, or of blocks (n, height, width), times a dense one.", 0);
 
 static int by_number(const void *a, const void *b)
 {
@@ -504,7 +513,7 @@ static int64_t product_columns(const rush_rows *a, int64_t rows, const rush_rows
 
 static int rows_sparse_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    if (need_rows(in, 0) || need_rows(in, 3)) return -1;
+    if (need_rows(in, 0, 1) || need_rows(in, 3, 1)) return -1;
     RUSH_CHECK(in[2].t->dtype == in[5].t->dtype && in[6].i >= 0, RUSH_RUNTIME_ERROR, "matrices of one dtype are expected");
     return 0;
 }

@@ -89,7 +89,8 @@ static rush_tensor *sparse_dense(rush_tensor *a, rush_tensor *b)
     memcpy(size, a->size, sizeof *size * a->ndim);
     size[a->ndim - 1] = width;
     plain = plain ? T("reshape", V(plain), INTS(width ? plain->numel / width : a->ndim == 3 ? b->size[0] * b->size[1] : b->size[0], width)) : NULL;
-    if (!plain || as_rows(&r, a, d)) return NULL;
+    const bool blocks = a->layout == RUSH_SPARSE_BSR && a->ndim == 2 && !a->parts->dense_dim;
+    if (!plain || (blocks ? csr_rows(&r, a, d) : as_rows(&r, a, d))) return NULL;
     rush_tensor *c = T("_rows_dense", V(r.start), V(r.col), V(r.values), V(plain));
     c = c ? T("view", V(c), rush_v_ints(size, a->ndim)) : NULL;
     return !c || d == a->dtype ? c : rush_cast_copy(c, a->dtype);

@@ -497,3 +497,14 @@ def test_products_sampled_at_entries(dtype, depth):
         assert torch.equal(got, want)
     with pytest.raises(RuntimeError):
         torch.ops.aten._sampled_products(a.detach(), b.detach().t().contiguous(), torch.tensor([0]), torch.tensor([7]))
+
+
+@pytest.mark.parametrize("height, width, columns", [(2, 4, 5), (3, 1, 1), (6, 8, 17), (1, 1, 3), (2, 2, 0)])
+def test_blocks_times_dense(height, width, columns):
+    there = (torch.arange(6 // height * (8 // width)).view(6 // height, 8 // width) % 3 != 1).repeat_interleave(height, 0).repeat_interleave(width, 1)
+    a, b = torch.randint(-3, 4, (6, 8)).float() * there, torch.randint(-3, 4, (8, columns)).float()
+    assert torch.equal(a.to_sparse_bsr((height, width)) @ b, a @ b)
+    with pytest.raises(RuntimeError):
+        torch.ops.aten._rows_dense(torch.tensor([0, 1]), torch.tensor([1]), torch.ones(1, 2, 4), torch.ones(4, 3))
+    with pytest.raises(RuntimeError, match="blocks"):
+        torch.ops.aten._rows_dense(torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1, 2, 3), torch.ones(4, 3))

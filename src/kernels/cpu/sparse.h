@@ -7,6 +7,7 @@
 typedef struct rush_rows {
     const int64_t *start, *col;
     const void *v;
+    int64_t height, width; /* dense: of the blocks that are the entries (BSR); 1 and 1 without */
 } rush_rows;
 
 struct rush_sparse_kernels {
