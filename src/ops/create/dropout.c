@@ -118,7 +118,7 @@ static rush_tensor *kept(const rush_tensor *x, double p, bool channels)
 {
     int64_t size[RUSH_MAXDIM];
     for (int d = 0; d < x->ndim; d++) size[d] = channels && d >= 2 ? 1 : x->size[d];
-    rush_tensor *noise = rush_tensor_new(x->dtype, x->device, x->ndim, size);
+    rush_tensor *noise = channels ? rush_tensor_new(x->dtype, x->device, x->ndim, size) : rush_tensor_new_like(x, x->dtype, x->device, RUSH_PRESERVE);
     return noise ? T("bernoulli_.float", V(noise), V(1 - p)) : NULL;
 }
 

@@ -309,7 +309,8 @@ static int rms_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value r[2];
     rush_tensor *x = in[0].t;
-    if (rush_dtype_is_complex(x->dtype)) { /* the mean of x * x, as it is */
+    bool last = rush_dtypes[x->dtype].size >= 4 && rush_format_of(x) != RUSH_CONTIGUOUS; /* channels last stay so */
+    if (last || rush_dtype_is_complex(x->dtype)) { /* the mean of x * x, as it is */
         int64_t room[RUSH_MAXDIM];
         rush_tensor *rstd, *w = T_(in[2]);
         if (check_shape(x, in[1], w, NULL)) return -1;

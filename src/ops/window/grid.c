@@ -278,7 +278,7 @@ static int affine_grid_backward_run(const rush_op *op, const rush_value *in, rus
     if (!base) return -1;
     rush_tensor *flat = T("reshape", V(g), INTS(size[0], base->size[0], nd));
     base = T("expand", V(unsqueeze(base, 0)), INTS(size[0], base->size[0], base->size[1]));
-    return rush_result(out, T("bmm", V(transpose(flat, 1, 2)), V(base)));
+    return rush_result(out, transpose(T("bmm", V(transpose(base, 1, 2)), V(flat)), 1, 2));
 }
 
 static rush_op op_affine_grid_backward = {
