@@ -470,7 +470,7 @@ static void linear_grad(rush_grads *s)
     rush_tensor *x = s->in[0].t, *w = s->in[1].t, *b = T_(s->in[2]), *g = s->g[0];
     int64_t k = x->size[x->ndim - 1], n = w->ndim == 2 ? w->size[0] : 1;
     if (rush_needs(s, 2)) s->gin[2] = sum_to_size(g, b);
-    int64_t rows = n ? g->numel / n : 0;
+    int64_t rows = n ? g->numel / n : k ? x->numel / k : 0;
     rush_tensor *g2 = g->ndim == 2 && w->ndim == 2 ? g : T("reshape", V(g), INTS(rows, n));
     if (rush_needs(s, 0)) {
         rush_tensor *w2 = w->ndim == 2 ? w : unsqueeze(w, 0);
