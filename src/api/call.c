@@ -120,7 +120,7 @@ static inline __attribute__((always_inline)) int finish(rush_form form, const ru
         out[0] = rush_v_tensor(in[0].t);
         return wants ? rush_record(op, in, saved, out, in[0].t) : 0;
     }
-    if (op->flags & RUSH_VIEW) rush_view_links(op, in, out);
+    if (op->flags & RUSH_VIEW && !rush_view_links(op, in, out)) return 0;
     if (!wants || (op->run && T_(out[0]) && T_(out[0]) == T_(in[0]))) return 0; /* the latter: nothing was done */
     return rush_record(op, in, in, out, NULL);
 }

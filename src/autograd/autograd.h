@@ -127,7 +127,8 @@ RUSH_PY int rush_inplace_check(rush_tensor *self, bool with_grad);
 /* self is output `slot` of node from now on, also when it is a view: then its base gets a node that pastes. */
 int rush_rebase(rush_tensor *self, rush_node *node, int slot);
 void rush_view_link(rush_tensor *view, rush_tensor *of, unsigned how); /* remembers the base; how: 0, or a flag of RUSH_T_APART */
-void rush_view_links(const rush_op *, const rush_value *in, rush_value *out); /* the results of a view are views of argument 0 */
+/* The results of a view are views of argument 0; false: which is an inference tensor, whose views have no history. */
+bool rush_view_links(const rush_op *, const rush_value *in, rush_value *out);
 
 /* For derivatives that call f_backward(g, self), whose derivative for self is zeros as f has straight pieces, in PyTorch as here.
  * Argument i, saved by its shape alone, with its history; and those zeros. */

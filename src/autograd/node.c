@@ -456,19 +456,21 @@ static void link_elsewhere(const rush_op *op, const rush_value *in, rush_value *
     rush_scope_close(mark);
 }
 
-RUSH_HOT void rush_view_links(const rush_op *op, const rush_value *in, rush_value *out)
+RUSH_HOT bool rush_view_links(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    if (in[0].kind != RUSH_V_TENSOR) return;
+    if (in[0].kind != RUSH_V_TENSOR) return true;
     if (RUSH_UNLIKELY(in[0].t->layout)) {
         if (in[0].t->layout == RUSH_ELSEWHERE) link_elsewhere(op, in, out);
-        return;
+        return true;
     }
-    if (op->flags & RUSH_NO_GRAD) return;
+    if (RUSH_UNLIKELY(in[0].t->flags & RUSH_T_INFERENCE)) return false;
+    if (op->flags & RUSH_NO_GRAD) return true;
     for (int i = 0; i < op->nout; ++i) {
         if (out[i].kind == RUSH_V_TENSOR) link(out[i].t, in[0].t, 0);
         else if (out[i].kind == RUSH_V_TENSORS)
             for (uint32_t k = 0; k < out[i].n; ++k) link(out[i].tensors[k], in[0].t, RUSH_T_MANY_VIEW);
     }
+    return true;
 }
 
 bool rush_requires_grad(const rush_tensor *t) { return rush_tensor_given(t) && rush_wants_grad(t); }

@@ -121,3 +121,12 @@ def test_view_of_another_dtype(name):
         return z, y, z * z
     assert torch.autograd.gradcheck(changed, (x,))
     assert torch.autograd.gradgradcheck(changed, (x,))
+
+
+def test_views_of_inference_tensors_have_no_history():
+    with torch.inference_mode():
+        x, y = torch.ones(2, 3, requires_grad=True), torch.ones(2, 3)
+    for f in (lambda t: t.view(-1), lambda t: t[0], lambda t: t.mT, lambda t: t.split(1)[0], lambda t: t.reshape(-1), lambda t: t.expand(4, 2, 3)):
+        for z in (f(x), f(y)):
+            assert z.is_inference() and not z.requires_grad and z.is_leaf and not z._is_view()
+    assert (x * 2).requires_grad and not (x * 2).is_inference()
