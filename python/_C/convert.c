@@ -326,7 +326,7 @@ static PyObject *each(PyObject *self, PyObject **others, int n, PyObject *f)
     rush_tensor *made = T("clone", V(t), rush_v_memory_format(RUSH_CONTIGUOUS));
     PyObject *result = made ? NULL : py_raise();
     for (int k = 0; k < n; ++k) {
-        if (!made || !(o[k] = py_need_tensor(others[k], "the other tensor"))) goto end;
+        if (!made || py_lacks_data(made, names[n]) || !(o[k] = py_need_tensor(others[k], "the other tensor"))) goto end;
         if (o[k]->dtype != t->dtype || !rush_same_device(o[k]->device, t->device) || o[k]->layout) {
             PyObject *word = type_word(o[k]);
             if (word) PyErr_Format(PyExc_TypeError, "%s: expected torch.%sTensor for %s (got %U)", n == 1 ? "map_" : "map2_", rush_dtypes[t->dtype].word,
@@ -339,8 +339,9 @@ static PyObject *each(PyObject *self, PyObject **others, int n, PyObject *f)
             py_raise();
             goto end;
         }
+        if (py_lacks_data(o[k], names[n])) goto end;
     }
-    if (!made) goto end;
+    if (!made || py_lacks_data(made, names[n])) goto end;
     int size = rush_dtypes[t->dtype].size;
     for (int64_t i = 0; i < made->numel; ++i) { /* of copies: f may do anything to the tensors */
         PyObject *args[3] = {py_number_of(made, (char *)rush_ptr(made) + i * size)};

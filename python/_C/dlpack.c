@@ -81,6 +81,7 @@ static PyObject *to_dlpack(PyObject *module, PyObject *args)
     while (c < codes + RUSH_COUNT(codes) && c->dtype != t->dtype) ++c;
     if (c == codes + RUSH_COUNT(codes)) return PyErr_Format(PyExc_BufferError, "%s types are not supported by dlpack", rush_dtypes[t->dtype].name);
     if (t->device.type != RUSH_CPU || t->layout) return PyErr_Format(PyExc_BufferError, "only dense tensors on the CPU go through dlpack");
+    if (py_lacks_data(t, "dlpack")) return NULL;
     lent *l = rush_calloc(1, sizeof *l);
     if (!l) return py_raise();
     l->s = rush_storage_lend(t->storage);

@@ -84,6 +84,7 @@ PyObject *py_from_value(const rush_value *);
 int py_take_results(const rush_op *, PyObject *returned, rush_value *out); /* of a Python function in the operation's place */
 PyObject *py_number_of(const rush_tensor *, const void *element); /* a Python number */
 const char *py_public_name(void);  /* "rushlight", or "torch" when it goes by that name */
+bool py_lacks_data(const rush_tensor *, const char *what);
 const char *py_type_name(PyObject *); /* for messages */
 extern rush_device py_default_device; /* of factories; type RUSH_DEVICES: not set */
 extern bool py_default_device_set;

@@ -111,6 +111,7 @@ static PyObject *set_state(PyObject *self, PyObject *x)
     if (!t) return NULL;
     if (t->dtype != RUSH_U8 || !rush_contiguous(t) || t->device.type != RUSH_CPU)
         return PyErr_Format(PyExc_TypeError, "expected a torch.ByteTensor, but got %s", rush_dtypes[t->dtype].name);
+    if (py_lacks_data(t, "set_state()")) return NULL;
     if (rush_generator_state_set(GEN(self), rush_ptr(t), (size_t)t->numel)) return py_raise();
     return py_ref(self);
 }

@@ -258,6 +258,13 @@ rush_tensor *py_tensor_from_data(PyObject *data, int dtype, rush_device device, 
     if (bytes) t = over_storage(bytes, data, dtype), copy = false; /* as PyTorch: a storage is shown, not copied */
     if (!t && !PyErr_Occurred()) t = from_dlpack(data, false);
     if (PyErr_Occurred()) return NULL;
+    if (t && t->flags & RUSH_T_WATCHED) {
+        uint32_t mode = rush_now.mode;
+        rush_now.mode |= RUSH_MODE_NO_GRAD;
+        t = T("_to_copy", V(t), rush_v_dtype(dtype < 0 ? t->dtype : dtype), RUSH_NONE, (rush_value){.kind = RUSH_V_DEVICE, .device = device.type == RUSH_CPU ? t->device : device});
+        rush_now.mode = mode;
+        return t ? t : py_raise();
+    }
     if (t && t->layout) {
         t = dtype >= 0 && t->dtype != dtype ? T("_to_copy", V(rush_tensor_detach(t)), rush_v_dtype(dtype)) : copy ? T("clone", V(rush_tensor_detach(t))) : t;
     } else if (t) {

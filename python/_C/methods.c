@@ -24,6 +24,13 @@ static bool has_no_storage(const rush_tensor *t)
     return true;
 }
 
+/* A tensor that answers for itself and was not asked: an error, which `what` may not go beyond. */
+bool py_lacks_data(const rush_tensor *t, const char *what)
+{
+    if (rush_lacks_data(t)) PyErr_Format(PyExc_RuntimeError, "%s: the tensor stands for another and has no data", what);
+    return rush_lacks_data(t);
+}
+
 static bool has_no_strides(const rush_tensor *t, const char *what)
 {
     if (t->layout <= RUSH_SPARSE_COO || t->layout >= RUSH_QUANTIZED) return false;
@@ -193,7 +200,7 @@ static PyObject *tolist(PyObject *self, PyObject *unused)
     rush_tensor *t = self_of(self);
     if (t->device.type == RUSH_META) return PyErr_Format(PyExc_NotImplementedError, "Cannot copy out of meta tensor; no data!");
     if (t->layout == RUSH_ELSEWHERE) return PyErr_Format(PyExc_RuntimeError, ".tolist() is not supported for tensor subclasses, got %s", py_type_name(self));
-    if (has_no_storage(t)) return NULL;
+    if (has_no_storage(t) || py_lacks_data(t, ".tolist()")) return NULL;
     if (py_reads_are_told()) return py_traced_item(self, NULL);
     size_t mark = rush_scope_open();
     if (rush_is_quantized(t)) t = T("dequantize.self", V(t));

@@ -182,7 +182,7 @@ static int get_buffer(PyObject *self, Py_buffer *view, int flags)
 {
     static char nothing[16];
     rush_tensor *t = py_tensor_of(self);
-    if (t->device.type != RUSH_CPU || t->layout || !*rush_dtypes[t->dtype].buffer || t->flags & (RUSH_T_CONJ | RUSH_T_NEG) || (t->ag && rush_wants_grad(t)))
+    if (t->device.type != RUSH_CPU || t->layout || t->flags & RUSH_T_WATCHED || !*rush_dtypes[t->dtype].buffer || t->flags & (RUSH_T_CONJ | RUSH_T_NEG) || (t->ag && rush_wants_grad(t)))
         return PyErr_Format(PyExc_BufferError, "only dense CPU tensors of NumPy's types without gradients are buffers"), -1;
     if (!rush_contiguous(t) && !(flags & PyBUF_STRIDES)) return PyErr_Format(PyExc_BufferError, "the tensor is not contiguous"), -1;
     buffer *b = PyMem_Malloc(sizeof *b + sizeof *b->dims * 2 * t->ndim);

@@ -709,3 +709,30 @@ def test_composites_decompose():
     assert not torch.ops.aten.linear.default.has_kernel_for_dispatch_key(key.CPU)
     assert torch.ops.aten.mm.default.has_kernel_for_dispatch_key(key.CPU)
     assert not torch.ops.aten.mm.default.has_kernel_for_dispatch_key(key.CompositeImplicitAutograd)
+
+
+def test_nobody_reads_the_memory_of_tensors_that_stand_for_others():
+    import numpy as np
+    from rushlight._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+    from rushlight.func import functionalize
+    mode = FakeTensorMode()
+    x, state = mode.from_tensor(torch.ones(2)), mode.from_tensor(torch.zeros(5056, dtype=torch.uint8))
+    for f in (memoryview, bytes, np.asarray, np.array, np.from_dlpack, lambda t: torch.frombuffer(t, dtype=torch.float32), lambda t: t.apply_(abs), lambda t: t.map_(t, max),
+              lambda t: torch.ones(2).map_(t, max), lambda t: torch.Generator().set_state(state)):
+        with pytest.raises((RuntimeError, BufferError, AssertionError, TypeError, ValueError)):
+            f(x)
+    for y in (torch.tensor(x), torch.tensor(x, dtype=torch.float64), torch.ones(1).new_tensor(x)):
+        assert type(y) is FakeTensor and y.shape == (2,) and not y.requires_grad
+    assert torch.tensor(x, dtype=torch.float64).dtype == torch.float64
+    seen = []
+
+    def inside(t):
+        y = t * 2
+        seen.extend((y.tolist(), repr(y[0]), torch.tensor([v for v in y]).tolist(), torch.tensor(y).tolist(), y.data.tolist()))
+        for f in (memoryview, np.asarray, lambda t: t.apply_(abs)):
+            with pytest.raises((RuntimeError, BufferError, TypeError)):
+                f(y)
+        return y
+
+    functionalize(inside)(torch.tensor([1.0, 2.0]))
+    assert seen == [[2.0, 4.0], "FunctionalTensor(tensor(2.))", [2.0, 4.0], [2.0, 4.0], [2.0, 4.0]]

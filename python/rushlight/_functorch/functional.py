@@ -32,7 +32,10 @@ class FunctionalTensor(torch.Tensor):
         return self
 
     def __repr__(self, *, tensor_contents=None):
-        return "FunctionalTensor(%r)" % (self.value,)
+        return "FunctionalTensor(%s)" % _unwatched(lambda: repr(self.mode.read(self)))
+
+    def tolist(self):
+        return self.item() if self.dim() == 0 else [row.tolist() for row in self]
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
