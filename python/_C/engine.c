@@ -174,6 +174,7 @@ static PyObject *backward(PyObject *self, PyObject *args, PyObject *kwargs)
 /* detach(), detach_(): out of the graph */
 static PyObject *detach(PyObject *self, PyObject *unused)
 {
+    if (!rush_is_watched(py_tensor_of(self)) && py_lacks_data(py_tensor_of(self), "detach()")) return NULL;
     size_t mark = rush_scope_open();
     rush_tensor *t = py_tensor_of(self), *r = rush_is_watched(t) || rush_now.mode & RUSH_MODE_PROFILE ? T("detach", V(t)) : rush_tensor_detach(t);
     PyObject *x = r ? py_wrap(r) : py_raise();

@@ -448,6 +448,7 @@ static int set_imag(PyObject *self, PyObject *value, void *unused) { return set_
 
 static PyObject *get_data(PyObject *self, void *unused)
 {
+    if (!py_is_seen(self_of(self)) && py_lacks_data(self_of(self), "data")) return NULL;
     size_t mark = rush_scope_open();
     rush_tensor *of = self_of(self), *t = py_is_seen(of) ? T("detach", V(of)) : rush_tensor_detach(of);
     bool made = t && (t == of || !rush_version_own(t, 0)); /* changes through .data are not seen by autograd */

@@ -125,6 +125,19 @@ static inline __attribute__((always_inline)) int finish(rush_form form, const ru
     return rush_record(op, in, in, out, NULL);
 }
 
+/* Nobody was asked who answers for the tensors: may the operation run on what they are themselves? */
+static __attribute__((noinline)) int unanswered(rush_form form, const survey *s, const rush_op *op, const rush_value *in, const rush_value *out)
+{
+    bool lacks = s->special & RUSH_ELSEWHERE;
+    for (int i = 0; i < op->nargs && !(op->flags & RUSH_VIEW); ++i) { /* a view reads no elements */
+        if (in[i].kind == RUSH_V_TENSOR) lacks |= in[i].t && rush_lacks_data(in[i].t);
+        for (uint32_t k = 0; in[i].kind == RUSH_V_TENSORS && k < in[i].n; ++k) lacks |= in[i].tensors[k] && rush_lacks_data(in[i].tensors[k]);
+    }
+    for (int i = 0; form == RUSH_FORM_OUT && i < op->nout; ++i) lacks |= T_(out[i]) && rush_lacks_data(T_(out[i]));
+    RUSH_CHECK(!lacks, RUSH_NOT_IMPLEMENTED, "the tensor has no elements of its own: its object was not asked");
+    return 0;
+}
+
 static inline __attribute__((always_inline)) int road(rush_form form, const rush_op *op, survey *s, const rush_value *in, rush_value *out)
 {
     rush_value values[64];
@@ -161,7 +174,7 @@ static inline __attribute__((always_inline)) int road(rush_form form, const rush
     int failed = watched ? rush_watched(form, op, in, out, !records_itself, wants) : 1;
     if (failed > 0 && by_pieces && form == RUSH_FORM_INPLACE) return rush_composite_opened(form, op, op->run, in, out, wants); /* nobody answered: as ever */
     if (RUSH_LIKELY(failed > 0)) {
-        RUSH_CHECK(!(s->special & RUSH_ELSEWHERE), RUSH_NOT_IMPLEMENTED, "the tensor has no elements of its own: its object was not asked");
+        if (s->special & (RUSH_ELSEWHERE | RUSH_T_WATCHED) && unanswered(form, s, op, in, out)) return -1;
         if (form != RUSH_FORM_CALL) failed = compute_into(form, op, s, in, out, sparse);
         else failed = op->run ? rush_composite_run(op, op->run, in, out, records_itself) : compute(op, s, in, out);
     }

@@ -295,6 +295,7 @@ int rush_device_fill(rush_tensor *t, rush_value number)
 
 const void *rush_first_element(const rush_tensor *t, void *room)
 {
+    RUSH_CHECK_NULL(!rush_lacks_data(t), RUSH_NOT_IMPLEMENTED, "the tensor has no elements of its own: its object was not asked");
     if (RUSH_LIKELY(t->device.type == RUSH_CPU)) return rush_ptr(t);
     RUSH_CHECK_NULL(t->device.type != RUSH_META, RUSH_RUNTIME_ERROR, "Tensor.item() cannot be called on meta tensors");
     if (backends[t->device.type]->copy(room, (rush_device){RUSH_CPU, -1}, rush_ptr(t), t->device, rush_dtypes[t->dtype].size)) return NULL;

@@ -191,7 +191,7 @@ void rush_version_share(rush_tensor *, const rush_tensor *with); /* the counter 
 /* Has it elements of its own, in memory and with strides? */
 static inline bool rush_in_memory(const rush_tensor *t) { return t->layout == RUSH_STRIDED || t->layout == RUSH_QUANTIZED; }
 /* Does it stand for one of another device, over memory of meta? Tensors that answer for themselves may: nobody else reads or writes them. */
-static inline bool rush_lacks_data(const rush_tensor *t) { return t->flags & RUSH_T_WATCHED && t->storage && t->storage->device.type == RUSH_META; }
+static inline bool rush_lacks_data(const rush_tensor *t) { return t->flags & RUSH_T_WATCHED && t->storage && t->storage->device.type == RUSH_META && t->device.type != RUSH_META; }
 static inline bool rush_contiguous(const rush_tensor *t) { return t->flags & RUSH_T_CONTIGUOUS; }
 bool rush_is_plain(const rush_tensor *); /* contiguous, with the strides of a new tensor in dimensions of one and of none, too */
 RUSH_PY bool rush_contiguous_as(const rush_tensor *, rush_memory_format);

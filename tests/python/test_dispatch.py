@@ -724,6 +724,11 @@ def test_nobody_reads_the_memory_of_tensors_that_stand_for_others():
     for y in (torch.tensor(x), torch.tensor(x, dtype=torch.float64), torch.ones(1).new_tensor(x)):
         assert type(y) is FakeTensor and y.shape == (2,) and not y.requires_grad
     assert torch.tensor(x, dtype=torch.float64).dtype == torch.float64
+    with torch._C._DisableTorchDispatch():
+        for f in (lambda: x + 1, lambda: x.sum(), lambda: x.fill_(1), lambda: torch.ones(2).copy_(x), lambda: torch.cat([torch.ones(1), x]), x.detach,
+                  lambda: torch.add(torch.ones(2), 1, out=x), lambda: torch._foreach_add_([x], [torch.ones(2)]), lambda: x.data, lambda: float(x.sum()), lambda: torch.ones(3)[x.long()]):
+            with pytest.raises((NotImplementedError, RuntimeError)):
+                f()
     seen = []
 
     def inside(t):
