@@ -65,6 +65,23 @@ RUSH_API int rush_object_set(rush_object *, const char *attribute, rush_value);
 RUSH_API const char *rush_object_method_at(const rush_object *, int i);
 RUSH_API const char *rush_object_attribute_at(const rush_object *, int i);
 
+RUSH_API int rush_object_inputs(const rush_object *, const char *method); /* how many arguments it takes, self among them; -1 and an error */
+
+RUSH_API const char *rush_object_method_text(const rush_object *, const char *method); /* as it was written, in the scope; NULL and an error */
+
+/* ---- programs made of text ----
+ *
+ *     rush_module *net = rush_program_new("Net");
+ *     rush_program_add(net, "weight", NULL, rush_v_tensor(w), RUSH_PROGRAM_PARAMETER);
+ *     rush_program_define(net, "def forward(self, x):\n    return x.mm(self.weight)\n");
+ */
+RUSH_API rush_module *rush_program_new(const char *name); /* empty; NULL and an error */
+enum { RUSH_PROGRAM_ATTRIBUTE, RUSH_PROGRAM_PARAMETER, RUSH_PROGRAM_BUFFER };
+/* An attribute more, also of a program that was loaded; role: one of these. type: "Optional[int]", as annotations have it; tensors of the other roles and objects need none (NULL). 0; -1 and an error. */
+RUSH_API int rush_program_add(rush_module *, const char *name, const char *type, rush_value, int role);
+RUSH_API int rush_program_define(rush_module *, const char *methods); /* methods more, in TorchScript's language; 0, or none of them, -1 and an error */
+RUSH_API rush_module *rush_program_compile(const char *functions);   /* functions as methods that have no self: see rush_object_call; NULL and an error */
+
 /* Writes a program (.pt2, or ONNX, which a zip then holds) with what stands around it: files or texts as the first input, the likeliest classes and their labels as results.
  * One file, no code; rush_program_load() reads it, PyTorch a .pt2 of them without what was put around it. It is read once before it takes its place.
  * rush_program_archive("net.pt2", "cats.pt2", .picture = true, .resize = 256, .softmax = true, .top = 5, .labels = "labels.txt"). 0; -1 and an error. */

@@ -110,6 +110,8 @@ static bool some_class_has(const script_unit *u, const char *name)
 {
     for (const script_class *c = u->first_class; c; c = c->next)
         if (rush_script_method_find(c, name) || rush_script_field_find(c, name)) return true;
+    for (uint32_t i = 0; i < u->nused; ++i)
+        if (some_class_has(u->used[i], name)) return true;
     return false;
 }
 
@@ -175,6 +177,16 @@ static bool is_type_form(const script_node *x)
     return x->what == SCRIPT_T_FORM && x->n > 1;
 }
 
+/* self.name of a class that people add to. */
+static void bind_own(binder *b, const script_node *x)
+{
+    const script_class *c = b->f ? b->f->of : NULL;
+    char getter[160];
+    if (!c || !c->grows || x->kid[0]->op != SCRIPT_N_LOCAL || x->kid[0]->slot || rush_script_field_find(c, x->name) || rush_script_method_find(c, x->name)) return;
+    if ((size_t)snprintf(getter, sizeof getter, "__%s_getter", x->name) < sizeof getter && rush_script_method_find(c, getter)) return;
+    missing(b, x->name, x->line);
+}
+
 /* `called`: a name that is called, or goes on behind a dot, is looked up there. */
 static int bind_node(binder *b, script_node *x, bool called)
 {
@@ -197,7 +209,7 @@ static int bind_node(binder *b, script_node *x, bool called)
         x->op = SCRIPT_N_CALL;
         x->kid[0]->name = name;
     }
-    if (x->op == SCRIPT_N_ATTRIBUTE) return 0;
+    if (x->op == SCRIPT_N_ATTRIBUTE) return bind_own(b, x), 0;
     int failed = x->op == SCRIPT_N_METHOD ? bind_method(b, x) : x->kid[0]->op == SCRIPT_N_NAME ? bind_call(b, x) : 0;
     bool types = x->op == SCRIPT_N_CALL && is_type_form(x); /* the argument that is a type is no value */
     const uint32_t type = !types || !strcmp(x->name, "fork") || !strcmp(x->name, "getattr") || !strcmp(x->name, "hasattr") ? 0 : !strcmp(x->name, "isinstance") ? 2 : 1;

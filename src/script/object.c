@@ -103,6 +103,15 @@ static int from_rush(rush_value v, int depth, script_value *out)
     return out->kind == SCRIPT_UNSET ? -1 : 0;
 }
 
+/* The objects of other programs that a value holds live as long as the program that holds it from now on. */
+static int hold(script_unit *u, script_value v)
+{
+    if (v.kind == SCRIPT_OBJECT && v.box->type->unit != u) return rush_script_unit_use(u, v.box->type->unit) < 0 ? -1 : 0;
+    for (size_t i = 0; (v.kind == SCRIPT_LIST || v.kind == SCRIPT_TUPLE || v.kind == SCRIPT_DICT) && i < v.box->n; ++i)
+        if (hold(u, v.box->item[i])) return -1;
+    return 0;
+}
+
 static int give(int failed, script_value v, rush_value *out)
 {
     if (failed) return -1;
@@ -148,7 +157,7 @@ int rush_object_call(rush_object *o, const char *method, int n, const rush_value
         said[made + 1] = names ? names[made] : NULL;
         failed = from_rush(in[made], 0, &v[made + 1]);
     }
-    if (!failed && f) failed = rush_script_run(self.box->type->unit, f, self, n, v + 1, names ? said + 1 : NULL, 0, &result);
+    if (!failed && f) failed = rush_script_run(self.box->type->unit, f, f->of ? self : (script_value){.kind = SCRIPT_UNSET}, n, v + 1, names ? said + 1 : NULL, 0, &result);
     else if (!failed) {
         script_call c = {.name = method, .n = n + 1, .in = v, .names = names ? said : NULL};
         failed = rush_script_foreign(&c, method, "", &result);
@@ -172,7 +181,40 @@ int rush_object_set(rush_object *o, const char *attribute, rush_value value)
     if (self.kind == SCRIPT_UNSET || rush_failed()) return -1;
     RUSH_CHECK(attribute, RUSH_TYPE_ERROR, "rush_object_set: the attribute's name is NULL");
     if (from_rush(value, 0, &v)) return -1;
-    int failed = rush_script_attribute_set(self, attribute, v);
+    int failed = (self.kind == SCRIPT_OBJECT && hold(self.box->type->unit, v)) || rush_script_attribute_set(self, attribute, v) ? -1 : 0;
+    rush_script_drop(v);
+    return failed;
+}
+
+static const script_function *method_of(const rush_object *o, const char *name)
+{
+    script_value v = value_of(o);
+    const script_function *f = v.kind == SCRIPT_OBJECT && name ? rush_script_method_find(v.box->type, name) : NULL;
+    if (!f) rush_fail(RUSH_ATTRIBUTE_ERROR, "Method '%.200s' is not defined.", name ? name : "NULL");
+    return f;
+}
+
+int rush_object_inputs(const rush_object *o, const char *method)
+{
+    const script_function *f = method_of(o, method);
+    return f ? (int)f->nparams : -1;
+}
+
+const char *rush_object_method_text(const rush_object *o, const char *method)
+{
+    const script_function *f = method_of(o, method);
+    size_t n = f ? f->ntext : 0;
+    while (n && strchr(" \n\t", f->text[n - 1])) --n;
+    char *text = f ? rush_scope_alloc(n + 1) : NULL;
+    if (text) memcpy(text, f->text, n), text[n] = 0;
+    return text;
+}
+
+int rush_program_add(rush_module *m, const char *name, const char *type, rush_value value, int role)
+{
+    script_value v;
+    if (rush_failed() || from_rush(value, 0, &v)) return -1;
+    int failed = rush_script_program_add(m, name, type, v, role);
     rush_script_drop(v);
     return failed;
 }

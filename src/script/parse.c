@@ -27,6 +27,8 @@ void rush_script_unit_drop(script_unit *u)
     if (!u || atomic_fetch_sub(&u->refs, 1) > 1) return;
     rush_script_drop(u->root);
     rush_script_drop(u->constants);
+    for (uint32_t i = 0; i < u->nused; ++i) rush_script_unit_drop(u->used[i]);
+    rush_free(u->used);
     rush_arena_free(&u->arena);
     rush_free(u);
 }
@@ -49,6 +51,8 @@ typedef struct parser {
     int indent[MOST_INDENTS], nindents, dedents, brackets, depth;
     bool fresh, ended;       /* at the start of a line; at the end of the text */
     script_function *f;
+    script_text *whole;      /* NULL: more of a class is read    */
+    bool methods;            /* of which it may have only these  */
 } parser;
 
 static int wrong(parser *p, const char *what)
@@ -886,6 +890,17 @@ static script_field *field(parser *p, script_class *c, const char *name)
     return &c->field[c->nfields++];
 }
 
+/* A class may have several lines of names. */
+static int more_names(parser *p, script_node **names, script_node *more)
+{
+    gathered g = {0};
+    for (uint32_t i = 0; *names && i < (*names)->n; ++i)
+        if (gather(p, &g, (*names)->kid[i], NULL)) return -1;
+    for (uint32_t i = 0; *names && i < more->n; ++i)
+        if (gather(p, &g, more->kid[i], NULL)) return -1;
+    return (*names = *names ? node_of(p, SCRIPT_N_LIST, &g) : more) ? 0 : -1;
+}
+
 /* x : T, x : Final[T] = value, x = value, __annotations__["0"] = T, __parameters__ = [...]. */
 static int class_line(parser *p, script_class *c)
 {
@@ -910,15 +925,38 @@ static int class_line(parser *p, script_class *c)
     }
     script_node *value = !need(p, "=") ? expression_or_tuple(p) : NULL;
     if (!value) return -1;
-    if (!strcmp(name, "__parameters__")) c->parameters = value;
-    else if (!strcmp(name, "__buffers__")) c->buffers = value;
-    else if (strncmp(name, "__", 2)) { /* members of enums, constants */
+    if (!strcmp(name, "__parameters__")) return more_names(p, &c->parameters, value) ? -1 : end_line(p);
+    if (!strcmp(name, "__buffers__")) return more_names(p, &c->buffers, value) ? -1 : end_line(p);
+    if (strncmp(name, "__", 2)) { /* members of enums, constants */
         script_field *f = field(p, c, name);
         if (!f) return -1;
         f->value = value;
         f->fixed = true;
     }
     return end_line(p);
+}
+
+/* From the ":" of a class on. */
+static int class_lines(parser *p, script_class *c)
+{
+    if (need(p, ":") || p->kind != NEWLINE) return rush_failed() ? -1 : wrong(p, "a class has no body");
+    if (next(p) || p->kind != INDENT || next(p)) return rush_failed() ? -1 : wrong(p, "a class has no body");
+    if (p->whole) c->text = p->whole, c->indent = p->indent[p->nindents];
+    script_function **last = &c->method;
+    while (*last) last = &(*last)->next;
+    while (p->kind != DEDENT && p->kind != END) {
+        if (take(p, "def")) {
+            script_function *f = function(p, c->path, c);
+            if (!f) return -1;
+            RUSH_CHECK(p->whole || !rush_script_method_find(c, f->name), RUSH_RUNTIME_ERROR, "method '%.200s' already defined.", f->path);
+            *last = f;
+            last = &f->next;
+        } else if (p->methods ? wrong(p, "a method was expected") : class_line(p, c)) return -1;
+    }
+    const char *end = p->p;
+    while (end < p->end && end > p->text && end[-1] != '\n') --end;
+    if (p->whole) c->end = (size_t)(end - p->text);
+    return p->kind == DEDENT ? next(p) : rush_failed() ? -1 : 0;
 }
 
 static int class_(parser *p) /* after "class" */
@@ -936,18 +974,20 @@ static int class_(parser *p) /* after "class" */
         c->is_interface = !strcmp(base, "Interface") || !strcmp(base, "ModuleInterface");
         if (need(p, ")")) return -1;
     } else if (is(p, ")") && next(p)) return -1;
-    if (need(p, ":") || p->kind != NEWLINE || next(p) || p->kind != INDENT || next(p)) return rush_failed() ? -1 : wrong(p, "a class has no body");
-    script_function **last = &c->method;
-    while (p->kind != DEDENT && p->kind != END) {
-        if (take(p, "def")) {
-            if (!(*last = function(p, c->path, c))) return -1;
-            last = &(*last)->next;
-        } else if (class_line(p, c)) return -1;
-    }
-    if (p->kind == DEDENT && next(p)) return -1;
+    if (class_lines(p, c)) return -1;
     c->next = p->u->first_class;
     p->u->first_class = c;
-    return rush_failed() ? -1 : 0;
+    return 0;
+}
+
+int rush_script_parse_more(script_unit *u, const char *text, size_t n, script_class *c, bool methods, const char *file)
+{
+    if (!(text = rush_script_copy(u, text, n))) return -1;
+    parser p = {.u = u, .p = text, .end = text + n, .text = text, .file = file, .path = c->path, .line = 0, .fresh = true, .methods = methods};
+    if (next(&p) || class_lines(&p, c)) return -1;
+    while (p.kind == NEWLINE)
+        if (next(&p)) return -1;
+    return p.kind == END ? 0 : wrong(&p, "a method was expected");
 }
 
 int rush_script_parse(script_unit *u, const char *text, size_t n, const char *path, const char *file)
@@ -957,7 +997,7 @@ int rush_script_parse(script_unit *u, const char *text, size_t n, const char *pa
     *whole = (script_text){rush_script_copy(u, path, strlen(path)), text, n, u->first_text};
     u->first_text = whole;
     if (!whole->path) return -1;
-    parser p = {.u = u, .p = text, .end = text + n, .text = text, .file = file, .path = path, .line = 1, .fresh = true};
+    parser p = {.u = u, .p = text, .end = text + n, .text = text, .file = file, .path = path, .line = 1, .fresh = true, .whole = whole};
     if (rush_failed() || next(&p)) return -1;
     while (p.kind != END) {
         if (p.kind == NEWLINE && !next(&p)) continue;

@@ -1,9 +1,13 @@
 /* program.c - an archive of TorchScript as a module of C: its tensors are the module's, so that it can be trained, moved and saved. */
-#include "script/script.h"
+#include "script/text_of.h"
+#include "base/buried.h"
 #include "io/checkpoint.h"
 #include "io/zip.h"
 #include "nn/module.h"
 #include <rushlight/program.h>
+
+#include <ctype.h>
+#include <stdio.h>
 
 enum { DEEPEST = 500 };
 
@@ -65,7 +69,7 @@ int rush_script_program_run(rush_module *m, int n, rush_tensor *const *in, int r
     script_value *v = f ? rush_scope_alloc(((size_t)n + 1) * sizeof *v) : NULL, result;
     if (!v) return -1;
     for (int i = 0; i < n; ++i) v[i] = in[i] ? (script_value){.kind = SCRIPT_TENSOR, .t = in[i]} : SCRIPT_NOTHING;
-    if (rush_script_run((script_unit *)p->object.box->type->unit, f, p->object, n, v, NULL, 0, &result)) return -1;
+    if (rush_script_run((script_unit *)p->object.box->type->unit, f, f->of ? p->object : (script_value){.kind = SCRIPT_UNSET}, n, v, NULL, 0, &result)) return -1;
     int given = 0, failed = give_results(result, room, out, &given);
     rush_script_drop(result);
     return failed ? -1 : given;
@@ -115,6 +119,15 @@ static bool lists(const script_node *names, const char *name)
     return false;
 }
 
+/* A tensor that an object has becomes the module's. */
+static int take_tensor(rush_module *m, const char *name, rush_tensor *t, bool parameter, bool kept)
+{
+    bool wants = rush_requires_grad(t);
+    parameter = parameter && rush_dtypes[t->dtype].category >= 2;
+    if (parameter ? !rush_module_parameter(m, name, t) : !rush_module_buffer(m, name, t, kept)) return -1;
+    return parameter && !wants && !rush_requires_grad_set(t, false) ? -1 : 0;
+}
+
 /* The module of an object: its tensors and what is below it. */
 static rush_module *module_of(script_value object, int depth)
 {
@@ -126,11 +139,9 @@ static rush_module *module_of(script_value object, int depth)
     p->object = rush_script_keep(object);
     for (uint32_t i = 0; i < b->type->nfields; ++i) {
         const script_field *f = &b->type->field[i];
-        script_value v = f->fixed ? SCRIPT_NOTHING : b->item[f->slot];
+        script_value v = f->fixed || f->slot >= b->n ? SCRIPT_NOTHING : b->item[f->slot];
         if (v.kind == SCRIPT_TENSOR) {
-            bool parameter = lists(b->type->parameters, f->name) && rush_dtypes[v.t->dtype].category >= 2, wants = rush_requires_grad(v.t);
-            if (parameter ? !rush_module_parameter(m, f->name, v.t) : !rush_module_buffer(m, f->name, v.t, lists(b->type->buffers, f->name))) return NULL;
-            if (parameter && !wants && !rush_requires_grad_set(v.t, false)) return NULL;
+            if (take_tensor(m, f->name, v.t, lists(b->type->parameters, f->name), lists(b->type->buffers, f->name))) return NULL;
         } else if (v.kind == SCRIPT_OBJECT && v.box->type->is_module) {
             rush_module *child = v.box->module ? v.box->module : module_of(v, depth + 1);
             if (!child || !rush_module_add(m, f->name, child)) return NULL;
@@ -140,13 +151,138 @@ static rush_module *module_of(script_value object, int depth)
     return m;
 }
 
-rush_module *rush_script_program(const char *path)
+/* ---- programs that are made here ---- */
+
+static bool is_name(const char *s)
+{
+    if (!s || !(*s == '_' || isalpha((unsigned char)*s))) return false;
+    while (*s == '_' || isalnum((unsigned char)*s)) ++s;
+    return !*s;
+}
+
+/* A unit with functions, where they are given, and a class of this name. */
+static script_unit *unit_of(const char *name, const char *functions)
+{
+    script_unit *u = rush_failed() ? NULL : rush_script_unit_new();
+    script_writer w = {0};
+    if (!u) return NULL;
+    int failed = (functions && rush_script_put_lines(&w, functions, 0)) || rush_script_put(&w, "class ") || rush_script_put(&w, name) ||
+                 rush_script_put(&w, "(Module):\n  __parameters__ = []\n  __buffers__ = []\n") || rush_script_parse(u, w.p, w.n, "__torch__", name);
+    rush_free(w.p);
+    if (!failed) u->first_class->method = u->first_function; /* methods that are given no object */
+    if (!failed) failed = rush_script_bind(u);
+    if (!failed) u->root = rush_script_object(u->first_class);
+    if (failed || u->root.kind == SCRIPT_UNSET) return rush_script_unit_drop(u), NULL;
+    return u;
+}
+
+static rush_module *module_of_unit(script_unit *u)
 {
     size_t mark = rush_scope_open();
-    script_unit *u = rush_script_load(path);
     rush_module *m = u ? rush_module_keep(module_of(u->root, 0)) : NULL;
     rush_scope_close(mark);
     if (!m) return rush_script_unit_drop(u), NULL;
     ((program *)m->data)->u = u;
     return rush_park_object(m);
+}
+
+rush_module *rush_script_program(const char *path) { return module_of_unit(rush_script_load(path)); }
+
+rush_module *rush_program_new(const char *name)
+{
+    const char *dot = name ? strrchr(name, '.') : NULL;
+    if (dot) name = dot + 1;
+    RUSH_CHECK_NULL(is_name(name) && strlen(name) < 200, RUSH_VALUE_ERROR, "a program needs a name, not '%.200s'", name ? name : "NULL");
+    return module_of_unit(unit_of(name, NULL));
+}
+
+rush_module *rush_program_compile(const char *functions)
+{
+    RUSH_CHECK_NULL(functions, RUSH_TYPE_ERROR, "rush_program_compile: the text is NULL");
+    return module_of_unit(unit_of("CompilationUnit", functions));
+}
+
+static script_class *class_of(const rush_module *m)
+{
+    if (!m || !rush_lives(m, "a module") || !rush_script_is_program(m)) return rush_failed() ? NULL : (rush_fail(RUSH_NOT_IMPLEMENTED, "only programs of TorchScript can be added to"), NULL);
+    return rush_failed() ? NULL : (script_class *)((const program *)m->data)->object.box->type;
+}
+
+int rush_program_define(rush_module *m, const char *methods)
+{
+    script_class *c = class_of(m);
+    if (!c) return -1;
+    RUSH_CHECK(methods, RUSH_TYPE_ERROR, "rush_program_define: the text is NULL");
+    return rush_script_class_add(c, methods, true, c->path);
+}
+
+static bool is_below(const script_box *b, const script_box *sought, int depth)
+{
+    if (b == sought || depth > DEEPEST) return true;
+    for (size_t i = 0; i < b->n; ++i)
+        if (b->item[i].kind == SCRIPT_OBJECT && is_below(b->item[i].box, sought, depth + 1)) return true;
+    return false;
+}
+
+/* The type of an object's class as the lines of a program call it. */
+static int type_of_object(script_class *c, const script_box *b, char *to, size_t room)
+{
+    int k = b->type->unit == c->unit ? 0 : rush_script_unit_use(c->unit, b->type->unit);
+    if (k < 0) return -1;
+    if (b->type->unit == c->unit) snprintf(to, room, "%s", b->type->path);
+    else snprintf(to, room, "__used__%d%s", k, b->type->path + strlen("__torch__"));
+    return 0;
+}
+
+/* The lines that say of an attribute what it is. */
+static int declare(script_class *c, const char *name, const char *type, int role)
+{
+    static const char *const lists[] = {[RUSH_PROGRAM_PARAMETER] = "__parameters__ = [\"", [RUSH_PROGRAM_BUFFER] = "__buffers__ = [\""};
+    script_writer w = {0};
+    int failed = rush_script_put(&w, name) || rush_script_put(&w, " : ") || rush_script_put(&w, type) || rush_script_put(&w, "\n");
+    if (role != RUSH_PROGRAM_ATTRIBUTE && !failed) failed = rush_script_put(&w, lists[role]) || rush_script_put(&w, name) || rush_script_put(&w, "\", ]\n");
+    if (!failed) failed = rush_script_class_add(c, w.p, false, c->path);
+    rush_free(w.p);
+    return failed ? -1 : 0;
+}
+
+/* Whether a value is of a type that is given as text. */
+static int check_type(script_class *c, const char *name, const char *type, script_value v)
+{
+    script_class alone = {.unit = c->unit, .path = c->path};
+    script_writer w = {0};
+    int failed = rush_script_put(&w, ":\n  _ : ") || rush_script_put(&w, type) || rush_script_put(&w, "\n") || rush_script_parse_more(c->unit, w.p, w.n, &alone, false, "a type");
+    rush_free(w.p);
+    if (failed) return -1;
+    RUSH_CHECK(alone.nfields == 1, RUSH_VALUE_ERROR, "'%.200s' is no type", type);
+    RUSH_CHECK(rush_script_may_be(v, alone.field->type, c->unit), RUSH_RUNTIME_ERROR, "Expected a value of type '%.200s' for field '%.200s', but found '%s'", type, name, rush_script_kind_name(v));
+    return 0;
+}
+
+int rush_script_program_add(rush_module *m, const char *name, const char *type, script_value v, int role)
+{
+    script_class *c = class_of(m);
+    if (!c) return -1;
+    const script_value self = ((const program *)m->data)->object;
+    char path[600];
+    RUSH_CHECK(is_name(name) && strlen(name) < 400, RUSH_VALUE_ERROR, "an attribute needs a name, not '%.200s'", name ? name : "NULL");
+    const script_field *known = rush_script_field_find(c, name);
+    RUSH_CHECK(!rush_script_method_find(c, name), RUSH_RUNTIME_ERROR, "attempting to add an attribute '%.200s' to %s that has a method of this name", name, c->path);
+    RUSH_CHECK(role >= RUSH_PROGRAM_ATTRIBUTE && role <= RUSH_PROGRAM_BUFFER && (role == RUSH_PROGRAM_ATTRIBUTE || v.kind == SCRIPT_TENSOR), RUSH_TYPE_ERROR, "'%s' is to be a tensor, not a %s", name,
+               rush_script_kind_name(v));
+    if (v.kind == SCRIPT_OBJECT) {
+        RUSH_CHECK(!is_below(v.box, self.box, 0), RUSH_VALUE_ERROR, "'%s' would hold the module that it is to be a part of", name);
+        RUSH_CHECK(!v.box->type->is_module || v.box->module, RUSH_RUNTIME_ERROR, "'%s' is a module whose tensors were dropped", name);
+        if (type_of_object(c, v.box, path, sizeof path)) return -1;
+        type = path;
+    } else if (v.kind == SCRIPT_FOREIGN) type = rush_script_kind_name(v);
+    else if (role != RUSH_PROGRAM_ATTRIBUTE) type = "Tensor";
+    RUSH_CHECK(type, RUSH_TYPE_ERROR, "'%s' has no type", name);
+    if (known) RUSH_CHECK(!known->fixed && (v.kind != SCRIPT_OBJECT || !v.box->type->is_module) && (!known->type || v.kind == SCRIPT_OBJECT || rush_script_may_be(v, known->type, c->unit)), RUSH_RUNTIME_ERROR, "'%.200s' is there already, of another type or a module", name);
+    else if ((v.kind != SCRIPT_OBJECT && check_type(c, name, type, v)) || declare(c, name, type, role)) return -1;
+    if (!strcmp(name, "training") && v.kind == SCRIPT_BOOL) return m->training = v.i, 0;
+    if (rush_script_attribute_set(self, name, v)) return -1;
+    if (known) return 0;
+    if (v.kind == SCRIPT_TENSOR) return take_tensor(m, name, v.t, role == RUSH_PROGRAM_PARAMETER, role == RUSH_PROGRAM_BUFFER);
+    return v.kind == SCRIPT_OBJECT && v.box->type->is_module && !rush_module_add(m, name, v.box->module) ? -1 : 0;
 }

@@ -86,7 +86,7 @@ static int attribute(script_value v, const char *name, int depth, script_value *
             frame fixed = {.u = f->value ? v.box->type->unit : NULL};
             return f->value ? eval(&fixed, f->value, out) : rush_fail(RUSH_ATTRIBUTE_ERROR, "the constant '%s' has no value", name);
         }
-        if (f && v.box->item[f->slot].kind != SCRIPT_UNSET) return *out = rush_script_keep(v.box->item[f->slot]), 0;
+        if (f && f->slot < v.box->n && v.box->item[f->slot].kind != SCRIPT_UNSET) return *out = rush_script_keep(v.box->item[f->slot]), 0;
         const script_function *getter = property_of(v, name, "getter");
         if (getter) {
             script_call c = {.unit = v.box->type->unit, .name = name, .depth = depth + 1};
@@ -139,6 +139,8 @@ static int attribute_set(script_value v, const char *name, int depth, script_val
         return failed;
     }
     RUSH_CHECK(f && !f->fixed, RUSH_ATTRIBUTE_ERROR, "'%.100s' object has no attribute '%.100s' that could be set", v.box->type->path, name);
+    while (v.box->n <= f->slot) /* of a class that has got more since */
+        if (rush_script_append(v.box, (script_value){.kind = SCRIPT_UNSET})) return -1;
     script_value old = v.box->item[f->slot];
     v.box->item[f->slot] = rush_script_keep(to);
     rush_script_drop(old);

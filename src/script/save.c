@@ -1,5 +1,5 @@
 /* save.c - a program as an archive that torch.jit.load reads: its texts as they were read, objects and constants as they are now. */
-#include "script/script.h"
+#include "script/text_of.h"
 #include "io/content.h"
 #include "io/zip.h"
 #include "nn/module.h"
@@ -12,6 +12,7 @@ typedef struct saver {
     struct { const void *what; rush_content *made; } *object; /* what is held twice is written once */
     size_t n, room;
     int depth;
+    script_place *places; /* of all programs that have a part in it; the first is the outermost one's */
 } saver;
 
 static rush_content *content_of(saver *s, script_value v);
@@ -55,11 +56,31 @@ static rush_content *foreign_of(saver *s, script_value v)
     return made && add(x, rush_content_none()) ? add(x, made) : NULL;
 }
 
+static script_place *place_of(const saver *s, const script_unit *u)
+{
+    script_place *p = s->places;
+    while (p && p->unit != u) p = p->next;
+    return p;
+}
+
+/* The path that "__torch__.a.b" of a program has where it is written, in the scope. */
+static char *path_in(const script_place *p, const char *path)
+{
+    const size_t own = strncmp(path, "__torch__", 9) ? 0 : 9, n = strlen(p->name) + strlen(path) + 1;
+    char *made = rush_scope_alloc(n);
+    if (made) snprintf(made, n, "%s%s", own ? p->name : "", path + own);
+    return made;
+}
+
 static rush_content *object_of(saver *s, script_value v)
 {
     bool fresh;
     const script_box *b = v.box;
-    rush_content *x = place(s, b, b->type->path, &fresh);
+    const script_place *at = place_of(s, b->type->unit);
+    if (!at && rush_script_class_find(s->places->unit, b->type->path)) at = s->places; /* Python replaces parts by their like */
+    RUSH_CHECK_NULL(at, RUSH_NOT_IMPLEMENTED, "an object of %.200s belongs to another program", b->type->path);
+    const char *path = path_in(at, b->type->path);
+    rush_content *x = path ? place(s, b, path, &fresh) : NULL;
     if (!x || !fresh) return x;
     for (uint32_t i = 0; i < b->type->nfields; ++i) {
         const script_field *f = &b->type->field[i];
@@ -125,19 +146,86 @@ static char *file_of(const char *path)
     return name;
 }
 
+static bool begins_with_any(const script_place *first, const script_place *end, const char *path, bool whole)
+{
+    const size_t n = strlen(path);
+    bool found = false;
+    for (const script_place *p = first; p != end && !found; p = p->next)
+        for (const script_text *t = p->unit->first_text; t && !found; t = t->next) {
+            const char *other = path_in(p, t->path);
+            found = other && !strncmp(other, path, n) && (!whole || !other[n]);
+        }
+    return found;
+}
+
+/* A program whose files have the names of others gets a folder of its own. */
+static void name_place(saver *s, script_place *p)
+{
+    bool taken = false;
+    strcpy(p->name, "__torch__");
+    for (const script_text *t = p->unit->first_text; t && !taken; t = t->next) taken = begins_with_any(s->places, p, t->path, true);
+    for (int k = 0; taken; ++k) {
+        snprintf(p->name, sizeof p->name, "__torch__.___torch_mangle_%d", k);
+        taken = begins_with_any(s->places, p, p->name, false);
+    }
+}
+
+/* All programs that a program holds objects of, itself first. */
+static script_place *add_places(saver *s, script_unit *u)
+{
+    script_place *p = place_of(s, u), **last = &s->places;
+    if (p) return p;
+    while (*last) last = &(*last)->next;
+    if (!(p = rush_scope_alloc(sizeof *p)) || !(p->used = rush_scope_alloc((u->nused + 1) * sizeof(script_place *)))) return NULL;
+    *p = (script_place){.unit = u, .used = p->used};
+    *last = p;
+    name_place(s, p);
+    for (uint32_t i = 0; i < u->nused; ++i)
+        if (!(p->used[i] = add_places(s, u->used[i]))) return NULL;
+    return p;
+}
+
+static rush_content *constants_of(saver *s)
+{
+    rush_content *all = rush_content_tuple();
+    for (script_place *p = s->places; p && all; p = p->next) {
+        p->constants = all->n;
+        if (p->unit->constants.kind == SCRIPT_TUPLE) all = items_of(s, all, p->unit->constants.box);
+    }
+    return all;
+}
+
+static int write_texts(const script_place *p, script_writer *w, rush_archive_file *file)
+{
+    for (const script_text *t = p->unit->first_text; t; t = t->next, ++file) {
+        char *path = path_in(p, t->path);
+        *w = (script_writer){0};
+        if (!path || rush_script_put_text(w, p, t)) return -1;
+        *file = (rush_archive_file){file_of(path), w->p ? rush_scope_copy(w->p, w->n + 1) : "", w->n};
+        rush_free(w->p);
+        *w = (script_writer){0};
+        if (!file->name || !file->p) return -1;
+    }
+    return 0;
+}
+
 int rush_script_write(const script_unit *u, script_value root, rush_sink sink, void *to, size_t n, const rush_archive_file *more)
 {
     size_t mark = rush_scope_open(), total = n;
     saver s = {0};
-    for (const script_text *t = u->first_text; t; t = t->next) ++total;
-    rush_archive_file *files = rush_scope_alloc((total + 1) * sizeof *files);
-    rush_content *data = content_of(&s, root), *constants = data ? u->constants.kind == SCRIPT_TUPLE ? content_of(&s, u->constants) : rush_content_tuple() : NULL;
-    int failed = !files || !constants;
-    if (n && !failed) memcpy(files, more, n * sizeof *files);
-    for (const script_text *t = u->first_text; t && !failed; t = t->next) {
-        files[n] = (rush_archive_file){file_of(t->path), t->text, t->n};
-        failed = !files[n++].name;
+    int failed = !add_places(&s, (script_unit *)u);
+    for (const script_place *p = s.places; p; p = p->next)
+        for (const script_text *t = p->unit->first_text; t; t = t->next) ++total;
+    rush_archive_file *files = failed ? NULL : rush_scope_alloc((total + 1) * sizeof *files);
+    rush_content *data = files ? content_of(&s, root) : NULL, *constants = data ? constants_of(&s) : NULL;
+    script_writer w = {0};
+    if (n && constants) memcpy(files, more, n * sizeof *files);
+    failed = !constants;
+    for (const script_place *p = s.places; p && !failed; p = p->next) {
+        failed = write_texts(p, &w, files + n);
+        for (const script_text *t = p->unit->first_text; t; t = t->next) ++n;
     }
+    rush_free(w.p);
     if (!failed) failed = rush_save_archive(sink, to, data, constants, n, files);
     rush_scope_close(mark);
     return failed ? -1 : 0;

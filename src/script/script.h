@@ -146,14 +146,25 @@ typedef struct script_field {
 
 struct script_class {
     const char *path; /* "__torch__.a.b.Net" */
-    bool is_module, is_tuple, is_enum, is_interface;
+    bool is_module, is_tuple, is_enum, is_interface, grows /* its methods may ask for what it does not have */;
     uint32_t nfields, nslots;
     script_field *field;
     script_node *parameters, *buffers; /* lists of names */
     script_function *method;
     script_unit *unit;
+    struct script_text *text; /* that it was read from, with what has been added to it since */
+    struct script_piece *added;
+    size_t end;               /* its own there */
+    int indent;               /* the column of its lines */
     script_class *next;
 };
+
+/* Lines that were added to a class. */
+typedef struct script_piece {
+    const char *text;
+    size_t n;
+    struct script_piece *next;
+} script_piece;
 
 typedef struct script_text {
     const char *path, *text; /* "__torch__.a.b" */
@@ -169,6 +180,8 @@ struct script_unit {
     script_function *first_function;
     script_value constants; /* a tuple: CONSTANTS.c0, ... */
     script_value root;      /* the object of an archive */
+    script_unit **used;     /* those whose objects its objects hold; __used__3 in its added lines is where the classes of used[3] are */
+    uint32_t nused;
     rush_missing missing;   /* operations and functions that are not there */
 };
 
@@ -178,12 +191,18 @@ void *rush_script_alloc(script_unit *, size_t bytes); /* zeroed */
 const char *rush_script_copy(script_unit *, const char *, size_t n);
 /* Functions and classes of a text, which gets the path "__torch__.a.b"; file: for messages. */
 RUSH_PY int rush_script_parse(script_unit *, const char *text, size_t n, const char *path, const char *file);
+/* Lines of such a text that are more of a class which is there, and are told of as lines of `file` from 1 on. */
+int rush_script_parse_more(script_unit *, const char *text, size_t n, script_class *, bool methods, const char *file);
 /* When all texts are there: what do names stand for? */
 RUSH_PY int rush_script_bind(script_unit *);
 RUSH_PY script_class *rush_script_class_find(const script_unit *, const char *path);
 RUSH_PY script_function *rush_script_function_find(const script_unit *, const char *path);
 RUSH_PY script_function *rush_script_method_find(const script_class *, const char *name);
 script_field *rush_script_field_find(const script_class *, const char *name);
+/* More of a class: attributes, or methods, indented anyhow. All of it or, with an error, nothing. */
+int rush_script_class_add(script_class *, const char *lines, bool methods, const char *file);
+/* A unit holds objects of another from now on; its number in used, -1 and an error: the other one holds this unit's. */
+int rush_script_unit_use(script_unit *, script_unit *other);
 RUSH_PY int rush_script_attribute(script_value object, const char *name, script_value *out); /* one reference */
 RUSH_PY int rush_script_attribute_set(script_value object, const char *name, script_value); /* kept */
 
@@ -209,6 +228,7 @@ int rush_script_run_op(const rush_op *, script_call *, script_value *out);
 RUSH_PY int rush_script_run(script_unit *, const script_function *, script_value self, int n, const script_value *in, const char **names, int depth, script_value *out);
 int rush_script_call_function(script_call *, const script_function *, script_value self, script_value *out);
 bool rush_script_is_type(script_value, const script_node *type, const script_unit *);
+bool rush_script_may_be(script_value, const script_node *type, const script_unit *); /* the same, and yes for types that values do not tell of */
 /* The argument that a caller gave for the parameter `at` becomes of its type, as PyTorch's do; -1 and an error: it cannot. */
 int rush_script_fit(const script_unit *, const script_function *, uint32_t at, script_value *);
 /* A method of an object by its own name, "__len__"; SCRIPT_NOT_MINE: there is none. */
@@ -229,6 +249,7 @@ RUSH_PY script_unit *rush_script_load(const char *path);
 /* The same as an archive, with more files: to a sink, 0 or -1 and an error. */
 struct rush_archive_file;
 RUSH_PY int rush_script_write(const script_unit *, script_value root, int (*sink)(void *to, const void *, size_t), void *to, size_t n, const struct rush_archive_file *);
+int rush_script_program_add(struct rush_module *, const char *name, const char *type, script_value, int role);
 script_value rush_script_program_value(const struct rush_module *); /* borrowed */
 struct rush_module *rush_script_program(const char *path); /* as a module of C; parked */
 bool rush_script_is_archive(const char *path); /* a zip of torch.jit.save; what cannot be read is none, and no error */

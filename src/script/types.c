@@ -149,6 +149,8 @@ static bool fit_one(const script_unit *u, const script_node *of, script_value v)
     return false;
 }
 
+bool rush_script_may_be(script_value v, const script_node *of, const script_unit *u) { return fit_one(u, of, v); }
+
 /* Whether a value may be given where the type is said; it becomes of that type, its items in their places. */
 static bool fit(const script_unit *u, const script_node *t, script_value *v)
 {

@@ -146,8 +146,70 @@ static void damage_is_an_error(void **state)
     unlink(path);
 }
 
+/* A program made of text, in another one, saved and loaded; 0, or -1 and an error. */
+static int make(const char *path, double *result)
+{
+    rush_value v, x = rush_v_tensor(rush_ones(RUSH_INTS(2, 2))), three = rush_v_int(3);
+    rush_module *part = rush_program_new("Net"), *net = rush_program_new("Net");
+    if (!part || !net) return -1;
+    if (rush_program_add(part, "weight", NULL, x, RUSH_PROGRAM_PARAMETER) || rush_program_add(part, "k", "int", three, RUSH_PROGRAM_ATTRIBUTE)) return -1;
+    if (rush_program_define(part, "\n      def forward(self, x):\n        return x.mm(self.weight) * self.k\n")) return -1;
+    rush_object *o = rush_program_object(part);
+    if (!o || rush_program_add(net, "part", NULL, rush_v_object(o), RUSH_PROGRAM_ATTRIBUTE) || rush_program_define(net, "def forward(self, x):\n\treturn self.part.forward(x) + 1")) return -1;
+    if (rush_program_save(net, path) || !(net = rush_program_load(path)) || !(o = rush_program_object(net)) || rush_object_call(o, "forward", 1, &x, NULL, &v)) return -1;
+    *result = rush_item(rush_sum(v.t));
+    rush_module *functions = rush_program_compile("def f(x, y: int = 2):\n  return g(x) * y\ndef g(x):\n  return x + 1\n");
+    o = functions ? rush_program_object(functions) : NULL;
+    if (!o || rush_object_inputs(o, "f") != 2 || rush_object_call(o, "f", 1, &x, NULL, &v)) return -1;
+    *result += rush_item(rush_sum(v.t));
+    return rush_failed() ? -1 : 0;
+}
+
+static void programs_of_text(void **state)
+{
+    char path[64];
+    double result = 0;
+    snprintf(path, sizeof path, "/tmp/rush_script_%d.pt", (int)getpid());
+    rush_scope() {
+        assert_int_equal(make(path, &result), 0);
+        assert_true(result == 4 * 7 + 4 * 4);
+        rush_module *net = rush_program_new("a.Net"), *other = rush_program_new("Net");
+        rush_value v, one = rush_v_int(1), self = rush_v_object(rush_program_object(net));
+        assert_null(rush_program_new("1x")), rush_error_clear();
+        assert_null(rush_program_compile("def f(x)")), rush_error_clear();
+        assert_int_equal(rush_program_add(net, "x", "int", rush_v_float(1), RUSH_PROGRAM_ATTRIBUTE), -1), rush_error_clear();
+        assert_int_equal(rush_program_add(net, "x", "int", one, RUSH_PROGRAM_BUFFER), -1), rush_error_clear();
+        assert_int_equal(rush_program_add(net, "x", NULL, one, RUSH_PROGRAM_ATTRIBUTE), -1), rush_error_clear();
+        assert_int_equal(rush_program_add(net, "x", NULL, self, RUSH_PROGRAM_ATTRIBUTE), -1), rush_error_clear();
+        assert_int_equal(rush_program_add(net, "x y", "int", one, RUSH_PROGRAM_ATTRIBUTE), -1), rush_error_clear();
+        const char *wrong[] = {"def f(self):\n  return self.x", "def f(self, x):\n  return unknown(x)", "x : int", "def f(self):\nreturn 1", "def f(self)",
+                               "  def f(self):\n    return 1\n def g(self):\n  return 2", ")", "\"\"\"", "def f(self):\n  return '"};
+        for (size_t k = 0; k < sizeof wrong / sizeof *wrong; ++k) assert_int_equal(rush_program_define(net, wrong[k]), -1), rush_error_clear();
+        assert_null(rush_object_method_at(rush_program_object(net), 0));
+        assert_null(rush_object_attribute_at(rush_program_object(net), 0));
+        assert_int_equal(rush_program_define(net, " # nothing\n"), 0);
+        assert_int_equal(rush_program_define(net, "def f(self):\n  return 'a\\'# b', 1 # c"), 0);
+        assert_int_equal(rush_program_define(net, "def f(self):\n  return 1"), -1), rush_error_clear();
+        assert_int_equal(rush_object_call(rush_program_object(net), "f", 0, NULL, NULL, &v), 0);
+        assert_int_equal(rush_program_add(other, "net", NULL, self, RUSH_PROGRAM_ATTRIBUTE), 0);
+        assert_int_equal(rush_program_add(net, "other", NULL, rush_v_object(rush_program_object(other)), RUSH_PROGRAM_ATTRIBUTE), -1), rush_error_clear();
+        assert_int_equal(rush_program_define(rush_program_load(file("cnn_scripted", ".pt")), "def twice(self, x):\n    return self.forward(x) * 2\n"), 0);
+    }
+    assert_null(rush_error());
+    for (uint64_t n = 1, done = 0; !done && n < 100000; ++n) {
+        rush_scope() {
+            rush_memory_fail_at(n, false);
+            done = !make(path, &result);
+            rush_memory_fail_at(0, false);
+            assert_true(done || rush_error());
+            rush_error_clear();
+        }
+    }
+    unlink(path);
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(results_are_pytorchs_and_weights_learn), cmocka_unit_test(several_results_come_one_after_the_other), cmocka_unit_test(attributes_and_methods), cmocka_unit_test(files_beside_the_program), cmocka_unit_test(damage_is_an_error)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(results_are_pytorchs_and_weights_learn), cmocka_unit_test(several_results_come_one_after_the_other), cmocka_unit_test(attributes_and_methods), cmocka_unit_test(files_beside_the_program), cmocka_unit_test(damage_is_an_error), cmocka_unit_test(programs_of_text)};
     return SUITE(tests);
 }

@@ -410,6 +410,125 @@ def test_torch_scripts_of_any_values(registered, tmp_path):
     assert torch.jit.load(tmp_path / "saved.pt").count == 11
 
 
+MADE = """\
+ 1
+ 2
+[ CPUFloatType{2} ]
+1f21
+ -1
+ 16
+[ CPUFloatType{2} ]
+2f21
+(s41 2, -4, [2, 4])
+1f21
+ 3
+ 4
+[ CPUFloatType{2} ]
+3f21
+thrown when run
+1f21
+thrown
+thrown
+thrown
+thrown when run
+0thrown
+ 5
+[ CPUFloatType{1} ] 3
+[ CPUFloatType{1} ]
+ 0.5000  1.5000
+[ CPUFloatType{1,2} ]
+ 0.2500  0.7500
+[ CPUFloatType{1,2} ]
+ 1.5000  2.5000
+[ CPUFloatType{1,2} ]00
+[a, b, c][a, b, c]{c: 3}499
+(1, None)(2,  1  1
+[ CPUFloatType{1,2} ])
+3 2forward
+weight child.bias seen training weight seen scale names count table maybe child child.training child.bias child forward helper add_name count_up opt 
+ 1.5000  2.5000
+[ CPUFloatType{1,2} ]910{c: 3}
+ 3  5
+[ CPUFloatType{1,2} ]
+1009 1.5000  2.5000
+[ CPUFloatType{1,2} ]
+ 3.5000  6.5000
+[ CPUFloatType{1,2} ]
+ 3.5000  6.5000
+[ CPUFloatType{1,2} ]
+ 1
+ 1
+[ CPUFloatType{2} ]1
+ 0.9000
+ 0.9000
+[ CPUFloatType{2} ]
+double
+float
+c10::Half
+ 1.5000  2.5000
+[ CPUFloatType{1,2} ]0010109
+ 1.5000  2.5000
+[ CPUFloatType{1,2} ] 1.5000  2.5000
+[ CPUFloatType{1,2} ]2
+module __torch__.Child {
+  parameters {
+    bias = ...
+  }
+  attributes {
+    training = False
+    bias =  1
+     1
+    [ CPUFloatType{2} ]
+  }
+  methods {
+    method forward {
+    }
+  }
+  submodules {
+  }
+}
+
+module __torch__.Child {
+  parameters {
+    bias =  1
+     1
+    [ CPUFloatType{2} ]
+  }
+  attributes {
+    training = False
+    bias =  1
+     1
+    [ CPUFloatType{2} ]
+  }
+  methods {
+    method forward {
+    }
+  }
+  submodules {
+  }
+}
+
+11
+thrown
+thrown
+thrown
+thrown
+thrown
+thrown
+thrown
+registered
+registered
+"""     # what libtorch 2.13 prints
+
+
+def test_torch_programs_of_text(tmp_path):
+    assert run_torch_program("made.cpp", tmp_path, *(str(tmp_path / name) for name in ("net.pt", "outer.pt"))) == MADE
+    net, outer = torch.jit.load(tmp_path / "net.pt"), torch.jit.load(tmp_path / "outer.pt")
+    assert [name for name, _ in net.named_parameters()] == ["weight", "child.bias"] and [name for name, _ in net.named_buffers()] == ["seen"]
+    assert net(torch.ones(1, 2)).tolist() == [[1.5, 2.5]] and net.count_up(2) == 11 and net.add_name("z") == ["a", "b", "c", "z"]
+    assert outer(torch.ones(1, 2)).tolist() == [[3.5, 6.5]] and len(list(outer.parameters())) == 4
+
+
 def test_readme_as_cpp(tmp_path):
     source = tmp_path / "program.cpp"
     source.write_text(re.search(r"```c\n(.*?)```", (ROOT / "README.md").read_text(), re.S).group(1))

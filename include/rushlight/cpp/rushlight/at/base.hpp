@@ -316,13 +316,14 @@ using OptionalIntArrayRef = OptionalArrayRef<int64_t>;
 
 /* ---- containers that are shared when copied, as in TorchScript ---- */
 
-/* What PyTorch wants to be told of lists and dictionaries of any values; a name here. */
+/* What PyTorch wants to be told of lists and dictionaries of any values, and of attributes: a name here, and one for annotations. */
 class Type {
-    std::string text;
+    std::string text, written;
 
 public:
-    explicit Type(std::string name) : text(std::move(name)) {}
+    explicit Type(std::string name, std::string annotation = "") : text(std::move(name)), written(annotation.empty() ? text : std::move(annotation)) {}
     const std::string &str() const { return text; }
+    const std::string &annotation_str() const { return written; }
 };
 using TypePtr = std::shared_ptr<Type>;
 #define C10_TYPE_(name, text)                                                                               \
@@ -330,12 +331,36 @@ using TypePtr = std::shared_ptr<Type>;
         static TypePtr get() { return std::make_shared<Type>(text); }                                       \
     };
 C10_TYPE_(Any, "Any") C10_TYPE_(Tensor, "Tensor") C10_TYPE_(Int, "int") C10_TYPE_(Float, "float") C10_TYPE_(Bool, "bool") C10_TYPE_(String, "str") C10_TYPE_(None, "NoneType")
+C10_TYPE_(Complex, "complex") C10_TYPE_(DeviceObj, "Device")
 #undef C10_TYPE_
+struct NumberType {
+    static TypePtr get() { return std::make_shared<Type>("Scalar", "number"); }
+};
 struct ListType {
-    static TypePtr create(const TypePtr &of) { return std::make_shared<Type>("List[" + of->str() + "]"); }
+    static TypePtr create(const TypePtr &of) { return std::make_shared<Type>(of->str() + "[]", "List[" + of->annotation_str() + "]"); }
+    static TypePtr ofTensors() { return create(TensorType::get()); }
+    static TypePtr ofInts() { return create(IntType::get()); }
+    static TypePtr ofFloats() { return create(FloatType::get()); }
+    static TypePtr ofBools() { return create(BoolType::get()); }
+    static TypePtr ofStrings() { return create(StringType::get()); }
 };
 struct DictType {
-    static TypePtr create(const TypePtr &key, const TypePtr &value) { return std::make_shared<Type>("Dict(" + key->str() + ", " + value->str() + ")"); }
+    static TypePtr create(const TypePtr &key, const TypePtr &value)
+    {
+        return std::make_shared<Type>("Dict(" + key->str() + ", " + value->str() + ")", "Dict[" + key->annotation_str() + ", " + value->annotation_str() + "]");
+    }
+};
+struct OptionalType {
+    static TypePtr create(const TypePtr &of) { return std::make_shared<Type>(of->str() + "?", "Optional[" + of->annotation_str() + "]"); }
+    static TypePtr ofTensor() { return create(TensorType::get()); }
+};
+struct TupleType {
+    static TypePtr create(const std::vector<TypePtr> &of)
+    {
+        std::string text, written, between;
+        for (const TypePtr &t : of) text += between + t->str(), written += between + t->annotation_str(), between = ", ";
+        return std::make_shared<Type>("(" + text + ")", "Tuple[" + written + "]");
+    }
 };
 
 template <class T> class List {

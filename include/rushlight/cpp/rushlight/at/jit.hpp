@@ -132,9 +132,12 @@ class Method;
 /* Shared when copied. */
 class Object {
     std::shared_ptr<rush_object> its;
+    std::shared_ptr<const std::vector<std::string>> kept; /* of what was frozen: the attributes and methods that are left */
 
 protected:
     bool is_script() const { return its != nullptr; }
+    void keep_only(std::vector<std::string> names) { kept = std::make_shared<const std::vector<std::string>>(std::move(names)); }
+    bool is_kept(const std::string &name) const { return !kept || std::find(kept->begin(), kept->end(), name) != kept->end(); }
     rush_object *given() const
     {
         TORCH_CHECK(its, "this module is empty, or no program of TorchScript");
@@ -170,7 +173,8 @@ public:
     std::vector<std::string> attribute_names() const
     {
         std::vector<std::string> names;
-        while (const char *name = rush_object_attribute_at(given(), static_cast<int>(names.size()))) names.emplace_back(name);
+        for (int i = 0; const char *name = rush_object_attribute_at(given(), i); ++i)
+            if (is_kept(name)) names.emplace_back(name);
         return names;
     }
     std::string type_name() const { return rush_object_type(given()); }
@@ -186,6 +190,12 @@ public:
         c10::detail::check(rush_object_call(given(), method.c_str(), static_cast<int>(values.size()), values.data(), names.data(), &out));
         return c10::detail::unboxed_any(out);
     }
+    size_t num_inputs(const std::string &method) const /* self is one of them */
+    {
+        int n = rush_object_inputs(given(), method.c_str());
+        if (n < 0) c10::detail::raise();
+        return static_cast<size_t>(n);
+    }
     template <class... T> IValue run_method(const std::string &method, T &&...x) const { return call(method, {IValue(std::forward<T>(x))...}); }
     std::optional<Method> find_method(const std::string &name) const;
     Method get_method(const std::string &name) const;
@@ -199,6 +209,7 @@ class Method {
 public:
     Method(Object of, std::string name) : self(std::move(of)), its_name(std::move(name)) {}
     const std::string &name() const { return its_name; }
+    size_t num_inputs() const { return self.num_inputs(its_name); }
     Object owner() const { return self; }
     IValue operator()(const Stack &in, const Kwargs &named = {}) const { return self.call(its_name, in, named); }
     void run(Stack &stack) const { stack = {self.call(its_name, stack)}; }
@@ -206,7 +217,8 @@ public:
 inline std::vector<Method> Object::get_methods() const
 {
     std::vector<Method> methods;
-    while (const char *name = rush_object_method_at(given(), static_cast<int>(methods.size()))) methods.emplace_back(*this, name);
+    for (int i = 0; const char *name = rush_object_method_at(given(), i); ++i)
+        if (is_kept(name)) methods.emplace_back(*this, name);
     return methods;
 }
 inline std::optional<Method> Object::find_method(const std::string &name) const
@@ -245,7 +257,7 @@ class Module : public Object {
         if (rush_error()) c10::detail::raise();
         std::vector<Named<Tensor>> found;
         for (int i = 0; i < all.n; ++i) { /* the state itself is detached */
-            if (!recurse && std::strchr(all.name[i], '.')) continue;
+            if ((!recurse && std::strchr(all.name[i], '.')) || !is_kept(std::string(all.name[i], std::strcspn(all.name[i], ".")))) continue;
             rush_tensor *t = rush_module_tensor(module(), all.name[i]);
             if (parameters == (std::find(list.data, list.data + list.n, t) != list.data + list.n)) found.push_back({all.name[i], Tensor::of(t)});
         }
@@ -257,6 +269,11 @@ class Module : public Object {
         for (const Named<T> &n : named) list.push_back(n.value);
         return list;
     }
+    void add(const std::string &name, const char *type, const IValue &value, int role)
+    {
+        at::detail::Call scope;
+        c10::detail::check(rush_program_add(module(), name.c_str(), type, c10::detail::boxed_any(value), role));
+    }
     void add_modules(const std::string &name, std::vector<Named<Module>> &list) const
     {
         list.push_back({name, *this});
@@ -266,6 +283,24 @@ class Module : public Object {
 public:
     Module() = default;
     explicit Module(rush_module *m) : Object(object_of(m)), its(rush_module_keep(m), rush_module_drop) {}
+    /* One without attributes and methods, to which they are added. */
+    explicit Module(const std::string &name)
+    {
+        at::detail::Call scope;
+        rush_module *m = rush_program_new(name.c_str());
+        if (!m) c10::detail::raise();
+        *this = Module(m);
+    }
+    explicit Module(const char *name) : Module(std::string(name)) {}
+    void register_parameter(const std::string &name, const Tensor &t, bool is_buffer) { add(name, nullptr, t, is_buffer ? RUSH_PROGRAM_BUFFER : RUSH_PROGRAM_PARAMETER); }
+    void register_buffer(const std::string &name, const Tensor &t) { add(name, nullptr, t, RUSH_PROGRAM_BUFFER); }
+    void register_module(const std::string &name, const Module &child) { add(name, nullptr, child._ivalue(), RUSH_PROGRAM_ATTRIBUTE); }
+    void register_attribute(const std::string &name, const c10::TypePtr &type, const IValue &value, bool is_param = false, bool is_buffer = false)
+    {
+        add(name, type->annotation_str().c_str(), value, is_param ? RUSH_PROGRAM_PARAMETER : is_buffer ? RUSH_PROGRAM_BUFFER : RUSH_PROGRAM_ATTRIBUTE);
+    }
+    /* Methods in TorchScript's language. */
+    void define(const std::string &methods) { c10::detail::check(rush_program_define(module(), methods.c_str())); }
 
     /* Without TorchScript: tensors in; a tensor, or a tuple of them, out. */
     IValue forward(const Stack &inputs, const Kwargs &named = {}) const
@@ -344,7 +379,92 @@ public:
     /* With tensors of its own. */
     Module clone(bool = false) const;
     Module deepcopy() const { return clone(); }
+
+    std::string dump_to_str(bool print_method_bodies, bool print_attr_values, bool print_param_values) const
+    {
+        std::string text;
+        dump_lines(text, "", print_method_bodies, print_attr_values, print_param_values);
+        return text;
+    }
+    void dump(bool print_method_bodies = true, bool print_attr_values = true, bool print_param_values = true) const
+    {
+        std::cout << dump_to_str(print_method_bodies, print_attr_values, print_param_values) << std::endl;
+    }
+    friend Module freeze(const Module &, const std::optional<std::vector<std::string>> &, bool);
+    friend Module optimize_for_inference(Module &, const std::vector<std::string> &);
+
+private:
+    /* Lines that follow the first are moved, too. */
+    static void dump_line(std::string &text, const std::string &before, const std::string &line)
+    {
+        for (char c : before + line) text += c == '\n' ? '\n' + before : std::string(1, c);
+        text += '\n';
+    }
+    void dump_lines(std::string &text, const std::string &before, bool bodies, bool attributes, bool parameters) const
+    {
+        auto value = [&](const std::string &name, const IValue &x, bool shown) {
+            std::ostringstream out;
+            if (x.isObject()) out << '<' << x.toObject().type_name() << " object at " << static_cast<const void *>(x.boxed()) << '>';
+            else if (x.isTensor() && !shown) out << "...";
+            else out << x;
+            dump_line(text, before + "    ", name + " = " + out.str());
+        };
+        auto part = [&](const char *line) { dump_line(text, before, line); };
+        part(("module " + type_name() + " {").c_str());
+        part("  parameters {");
+        for (const auto &p : named_parameters(false)) value(p.name, p.value, parameters);
+        part("  }\n  attributes {");
+        for (const auto &a : named_attributes(false)) value(a.name, a.value, attributes);
+        part("  }\n  methods {");
+        for (const Method &m : get_methods()) {
+            part(("    method " + m.name() + " {").c_str());
+            at::detail::Call scope;
+            if (bodies) dump_line(text, before + "      ", rush_object_method_text(given(), m.name().c_str()));
+            part("    }");
+        }
+        part("  }\n  submodules {");
+        for (const Module &m : children()) m.dump_lines(text, before + "    ", bodies, attributes, parameters);
+        part("  }\n}");
+    }
 };
+using Function = Method;
+
+/* Functions of a text. */
+class CompilationUnit {
+    Module functions;
+    std::vector<std::unique_ptr<Function>> list;
+
+public:
+    explicit CompilationUnit(const std::string &source)
+    {
+        at::detail::Call scope;
+        rush_module *m = rush_program_compile(source.c_str());
+        if (!m) c10::detail::raise();
+        functions = Module(m);
+        for (Method &f : functions.get_methods()) list.insert(list.begin(), std::make_unique<Function>(std::move(f)));
+    }
+    Function *find_function(const std::string &name) const
+    {
+        for (const auto &f : list)
+            if (f->name() == name) return f.get();
+        return nullptr;
+    }
+    Function &get_function(const std::string &name) const
+    {
+        Function *f = find_function(name);
+        TORCH_CHECK(f, "attempted to get undefined function ", name);
+        return *f;
+    }
+    std::vector<Function *> get_functions() const
+    {
+        std::vector<Function *> all;
+        for (const auto &f : list) all.push_back(f.get());
+        return all;
+    }
+    template <class... T> IValue run_method(const std::string &name, T &&...x) const { return get_function(name)({IValue(std::forward<T>(x))...}); }
+};
+inline std::shared_ptr<CompilationUnit> compile(const std::string &source) { return std::make_shared<CompilationUnit>(source); }
+
 namespace script {
 using jit::ExtraFilesMap;
 using jit::Module;
@@ -390,6 +510,20 @@ inline Module Module::clone(bool) const
     for (size_t i = 0; i < own.size(); ++i) its_own[i].setattr("training", own[i].is_training()); /* each as it was, with none below it */
     return made;
 }
+
+/* A copy for inference with tensors of its own, of which forward and the names that are preserved can be reached. */
+inline Module freeze(const Module &module, const std::optional<std::vector<std::string>> &preserved = std::nullopt, bool = true)
+{
+    TORCH_CHECK(!module.is_training(), "Freezing module in training mode is not yet supported");
+    std::vector<std::string> names = preserved.value_or(std::vector<std::string>());
+    for (const std::string &name : names) TORCH_CHECK(module.hasattr(name) || module.find_method(name), "Unknown name: ", name);
+    Module made = module.clone();
+    for (const Tensor &t : made.parameters()) t.requires_grad_(false);
+    names.push_back("forward");
+    made.keep_only(std::move(names));
+    return made;
+}
+inline Module optimize_for_inference(Module &module, const std::vector<std::string> &other_methods = {}) { return module.is_kept("training") ? freeze(module, other_methods) : module; }
 
 /* What torch.save and torch.load know, in memory. */
 inline std::vector<char> pickle_save(const IValue &x)

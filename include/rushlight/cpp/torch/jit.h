@@ -1,0 +1,3 @@
+/* jit.h - PyTorch's name for rushlight/at/jit.hpp */
+#pragma once
+#include <rushlight/at/jit.hpp>
