@@ -74,6 +74,7 @@ SWITCHES = ("_jit_clear_class_registry _jit_get_inline_everything_mode _jit_set_
             "_jit_set_te_must_use_llvm_cpu _jit_override_can_fuse_on_cpu_legacy _debug_get_fusion_group_inlining _debug_set_autodiff_subgraph_inlining")
 # What the files of an older release import and 2.13 has no longer, for both sides.
 OF_OLD = {
+    "functorch.experimental.control_flow": {"UnsupportedAliasMutationException": RuntimeError},
     "torch.autograd._functions.utils": {"check_onnx_broadcast": None}, "torch.export": {"export_for_training": lambda *a, **k: sys.modules["torch"].export.export(*a, **k)}, "torch.jit.frontend": {"_IS_ASTUNPARSE_INSTALLED": True},
     "torch.nn.attention.flex_attention": {"create_nested_block_mask": None}, "torch.testing._internal.common_cuda": {"tf32_is_not_fp32": lambda: False},
     "torch.testing._internal.common_mkldnn": {"bf32_on_and_off": lambda *a, **k: lambda f: f}, "torch.testing._internal.common_nn": {"new_module_tests": []},
