@@ -444,6 +444,7 @@ static int check_given(const rush_pw_row *row, const rush_value *in, const rush_
 static int plain_result(rush_value *out, rush_dtype d, int nx, const rush_value *x)
 {
     int64_t size[RUSH_MAXDIM];
+    if (!T_(x[0]) || (nx > 1 && !T_(x[1]))) return rush_pw_result(out, 0, d, nx, x); /* numbers */
     int ndim = x[0].t->ndim;
     if (ndim) memcpy(size, x[0].t->size, sizeof *size * (size_t)ndim);
     if (nx > 1 && rush_broadcast_sizes(ndim, size, x[1].t->ndim, x[1].t->size, &ndim, size)) return -1;
