@@ -412,6 +412,7 @@ void rush_bury(void *p, size_t size, size_t legible)
 #define SLOW_NS 2000000 /* the processor's time for a page: 0.1 to 0.7 ms is usual, and 2 for 512 small ones */
 #define UNASKED_MOST 64
 static _Atomic unsigned unasked, unasked_next; /* blocks that go without, now and after the next slow page */
+static _Atomic bool small_given;
 
 static int64_t my_nanoseconds(void)
 {
@@ -432,6 +433,7 @@ static void ask_for_huge(char *p, size_t size)
         return;
     }
     madvise(p + HUGE_PAGE, size - HUGE_PAGE, MADV_NOHUGEPAGE);
+    atomic_store(&small_given, true);
     unsigned next = RUSH_MIN(2 * atomic_load(&unasked_next) + 1, UNASKED_MOST);
     atomic_store(&unasked_next, next);
     atomic_store(&unasked, next);
@@ -439,7 +441,7 @@ static void ask_for_huge(char *p, size_t size)
 
 static void make_huge_later(void *p, size_t size)
 {
-    if (size >= HUGE_FROM && atomic_load_explicit(&unasked_next, memory_order_relaxed)) madvise(p, size, MADV_HUGEPAGE);
+    if (size >= HUGE_FROM && atomic_load_explicit(&small_given, memory_order_relaxed)) madvise(p, size, MADV_HUGEPAGE);
 }
 #else
 static void ask_for_huge(char *p, size_t size) { (void)p, (void)size; }

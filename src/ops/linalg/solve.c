@@ -362,6 +362,7 @@ static rush_op op_cholesky_inverse = {
 static rush_tensor *permutation_sign(rush_tensor *pivots, rush_dtype dtype)
 {
     int64_t n = pivots->size[pivots->ndim - 1];
+    if (!n) return T("ones", rush_v_ints(pivots->size, pivots->ndim - 1), rush_v_dtype(dtype), ON(pivots)); /* of as many empty matrices as there may be */
     rush_tensor *places = T("arange.start", V(1), V(n + 1), rush_v_dtype(RUSH_I32), ON(pivots));
     rush_tensor *moved = sum_dim(ne(pivots, places), -1, false);
     return moved ? to_dtype(sub(1, mul(T("remainder.Scalar", V(moved), V(2)), 2)), dtype) : NULL;
