@@ -62,11 +62,13 @@ static void swap_dims(rush_iter *it, int a, int b)
     }
 }
 
+/* Sizes and strides of empty tensors may be of any size. */
 static bool mergeable(const rush_iter *it, int low, int high)
 {
+    int64_t next;
     for (int k = 0; k < it->nop; k++)
-        if (it->stride[k][high] != it->stride[k][low] * it->size[low]) return false;
-    return true;
+        if (__builtin_mul_overflow(it->stride[k][low], it->size[low], &next) || it->stride[k][high] != next) return false;
+    return !__builtin_mul_overflow(it->size[low], it->size[high], &next);
 }
 
 static void sort_and_merge(rush_iter *it)
