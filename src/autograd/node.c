@@ -265,8 +265,10 @@ static int accumulate(rush_node *node, rush_tensor **g, rush_tensor **gin)
         if (keep) next = watched ? T("detach", V(g[0])) : g[0];
         else next = g[0]->layout == RUSH_STRIDED && !watched && !(graph && lies_as(g[0], leaf)) ? NULL : T("clone", V(g[0]));
         if (!next && !rush_failed()) {
-            next = rush_tensor_new_like(leaf->flags & RUSH_T_DENSE ? leaf : g[0], g[0]->dtype, g[0]->device, leaf->flags & RUSH_T_DENSE ? RUSH_PRESERVE : RUSH_CONTIGUOUS);
-            if (next && (graph ? !(next = T("copy_", V(next), V(g[0]))) : rush_copy_into(next, g[0]))) next = NULL;
+            const bool dense = leaf->flags & RUSH_T_DENSE;
+            next = rush_tensor_new_like(dense ? leaf : g[0], g[0]->dtype, g[0]->device, dense ? RUSH_PRESERVE : RUSH_CONTIGUOUS);
+            if (next && graph) next = T("copy_", V(next), V(g[0]));
+            else if (next && rush_copy_into(next, g[0])) next = NULL;
         }
         if (next && next->layout == RUSH_SPARSE_COO) next->parts->coalesced = rush_nnz(next) < 2; /* as PyTorch's .grad */
     } else if (!graph && (ag->grad->layout == RUSH_STRIDED || (ag->grad->layout == RUSH_SPARSE_COO && g[0]->layout == RUSH_SPARSE_COO)) && !rush_wants_grad(ag->grad)) {

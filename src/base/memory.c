@@ -406,8 +406,8 @@ void rush_bury(void *p, size_t size, size_t legible)
 /* ---- large blocks: one cache for all threads, under the lock ---- */
 
 /* Huge pages spare the processor a level of tables, and the kernel 511 of 512 faults; but in a virtual machine whose host gives memory at its first use one
-   can take as long as fifty times its small pages, which come from memory that was used before. So the first of a block is timed. After a slow one the block
-   keeps small pages, and so do the next ones, more each time; the kernel makes them huge in the background once the block has been in the cache. */
+ * can take as long as fifty times its small pages, which come from memory that was used before. So the first of a block is timed. After a slow one the block
+ * keeps small pages, and so do the next ones, more each time; the kernel makes them huge in the background once the block has been in the cache. */
 #ifdef MADV_HUGEPAGE
 #define SLOW_NS 2000000 /* the processor's time for a page: 0.1 to 0.7 ms is usual, and 2 for 512 small ones */
 #define UNASKED_MOST 64

@@ -269,6 +269,8 @@ static rush_tensor *zeroed(rush_tensor *t)
     return t;
 }
 
+rush_tensor *rush_laid_plain(rush_tensor *t) { return !t || rush_contiguous(t) ? t : T("contiguous", V(t)); }
+
 rush_tensor *rush_formula_zeros(rush_tensor *like)
 {
     if (like && rush_is_watched(like)) return T("zeros_like", V(like));

@@ -47,6 +47,7 @@
 #define unsqueeze(a, d) T("unsqueeze", V(a), V((int64_t)(d)))
 #define squeeze(a, d) T("squeeze.dim", V(a), V((int64_t)(d)))
 #define sum_all(a) T("sum", V(a))
+#define zero_where(mask, a) T("masked_fill.Scalar", V(a), V(mask), V(0.0))
 #define sum_dim(a, d, keep) T("sum.dim_IntList", V(a), INTS((int64_t)(d)), V((bool)(keep)))
 #define sum_to_size(a, like) rush_sum_to(a, like) /* undoes broadcasting: a summed to like's sizes */
 #define expand_to(a, like) T("expand", V(a), rush_v_ints((like)->size, (like)->ndim))
@@ -58,6 +59,7 @@
 /* These work on shape-only tensors too. */
 rush_tensor *rush_sum_to(rush_tensor *a, const rush_tensor *like);
 RUSH_PY rush_tensor *rush_zeros_like(const rush_tensor *like); /* contiguous zeros of like's size, dtype, device */
+rush_tensor *rush_laid_plain(rush_tensor *t); /* contiguous, recorded; t itself where it is, NULL passes through */
 rush_tensor *rush_formula_zeros(rush_tensor *like); /* in the order of like's strides; who looks at operations sees zeros_like() */
 rush_tensor *rush_to_device(rush_tensor *t, const rush_tensor *like); /* t itself where it is there already */
 /* The one element, by the operation item: what follows depends on data, and a device has to be waited for. NaN and an error. */

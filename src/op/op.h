@@ -124,14 +124,14 @@ RUSH_PY void *rush_scope_alloc(size_t bytes); /* memory that goes with the curre
     ({                                                                                                      \
         static const rush_op *op_##id;                                                                      \
         const rush_value args_##id[] = {__VA_ARGS__};                                                       \
-        how(&op_##id, "" name, (int)RUSH_COUNT(args_##id), args_##id);                                         \
+        how(&op_##id, "" name, (int)RUSH_COUNT(args_##id), args_##id);                                      \
     })
 #define RUSH_CALL_ALL_(id, out, name, ...) RUSH_CALL_ALL2_(id, out, name, __VA_ARGS__)
 #define RUSH_CALL_ALL2_(id, out, name, ...)                                                                 \
     ({                                                                                                      \
         static const rush_op *op_##id;                                                                      \
         const rush_value args_##id[] = {__VA_ARGS__};                                                       \
-        rush_apply_all_cached(&op_##id, "" name, (int)RUSH_COUNT(args_##id), args_##id, out);                  \
+        rush_apply_all_cached(&op_##id, "" name, (int)RUSH_COUNT(args_##id), args_##id, out);               \
     })
 #define V(x) RUSH_V(x)
 #define ON(t) RUSH_NONE, ((rush_value){.kind = RUSH_V_DEVICE, .device = (t)->device}) /* layout and device of factories: where t is */

@@ -157,7 +157,7 @@ int rush_object_call(rush_object *o, const char *method, int n, const rush_value
         said[made + 1] = names ? names[made] : NULL;
         failed = from_rush(in[made], 0, &v[made + 1]);
     }
-    if (!failed && f) failed = rush_script_run(self.box->type->unit, f, f->of ? self : (script_value){.kind = SCRIPT_UNSET}, n, v + 1, names ? said + 1 : NULL, 0, &result);
+    if (!failed && f) failed = rush_script_run(self.box->type->unit, f, self, n, v + 1, names ? said + 1 : NULL, 0, &result);
     else if (!failed) {
         script_call c = {.name = method, .n = n + 1, .in = v, .names = names ? said : NULL};
         failed = rush_script_foreign(&c, method, "", &result);

@@ -69,7 +69,7 @@ int rush_script_program_run(rush_module *m, int n, rush_tensor *const *in, int r
     script_value *v = f ? rush_scope_alloc(((size_t)n + 1) * sizeof *v) : NULL, result;
     if (!v) return -1;
     for (int i = 0; i < n; ++i) v[i] = in[i] ? (script_value){.kind = SCRIPT_TENSOR, .t = in[i]} : SCRIPT_NOTHING;
-    if (rush_script_run((script_unit *)p->object.box->type->unit, f, f->of ? p->object : (script_value){.kind = SCRIPT_UNSET}, n, v, NULL, 0, &result)) return -1;
+    if (rush_script_run((script_unit *)p->object.box->type->unit, f, p->object, n, v, NULL, 0, &result)) return -1;
     int given = 0, failed = give_results(result, room, out, &given);
     rush_script_drop(result);
     return failed ? -1 : given;

@@ -154,8 +154,6 @@ static rush_tensor *half_where_equal(rush_tensor *g, rush_value x, rush_value y,
     return where(other_taken, 0, where(eq(x, y), mul(g, 0.5), g));
 }
 
-static rush_tensor *zero_where(rush_tensor *mask, rush_tensor *g) { return T("masked_fill.Scalar", V(g), V(mask), V(0.0)); }
-
 static rush_tensor *over_squares(rush_value n, rush_value x, rush_value y)
 {
     rush_tensor *squares = add(mul(x, x), mul(y, y));

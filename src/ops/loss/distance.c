@@ -68,7 +68,7 @@ static rush_tensor *shared_part(rush_tensor *g, rush_tensor *distance, double p)
 {
     if (p == 1 || p == INFINITY) return g;
     rush_tensor *w = div_(g, p == 2 ? distance : T("pow.Tensor_Scalar", V(distance), V(p - 1)));
-    return w ? T("masked_fill.Scalar", V(w), V(eq(distance, 0.0)), V(0.0)) : NULL;
+    return w ? zero_where(eq(distance, 0.0), w) : NULL;
 }
 
 static void gradient(const rush_distances *d, rush_tensor *g, rush_tensor *a, rush_tensor *b, rush_tensor *distance, rush_tensor *to)

@@ -69,13 +69,10 @@ static int mse_run(const rush_op *op, const rush_value *in, rush_value *out)
     return REDUCED(out, mul(d, d), in[2]);
 }
 
-/* The gradients of losses of differences are contiguous, however what they are of lies. */
-static rush_tensor *laid_plain(rush_tensor *t) { return !t || rush_contiguous(t) ? t : T("contiguous", V(t)); }
-
 static int mse_back_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *d = difference(in[1].t, in[2].t);
-    return d ? rush_result(out, laid_plain(mul(mul(d, share(d, 2, in[3])), in[0].t))) : -1;
+    return d ? rush_result(out, rush_laid_plain(mul(mul(d, share(d, 2, in[3])), in[0].t))) : -1;
 }
 
 static int l1_run(const rush_op *op, const rush_value *in, rush_value *out) { return REDUCED(out, abs_(sub(in[0].t, in[1].t)), in[2]); }
@@ -97,7 +94,7 @@ static int smooth_l1_back_run(const rush_op *op, const rush_value *in, rush_valu
     rush_tensor *d = half ? difference(to_dtype(in[1].t, RUSH_F32), to_dtype(in[2].t, RUSH_F32)) : difference(in[1].t, in[2].t);
     if (!d) return -1;
     rush_tensor *slope = mul(T("_smooth_l1_slope", V(d), V(beta)), share(d, 1, in[3]));
-    return rush_result(out, laid_plain(half ? to_dtype(mul(slope, to_dtype(in[0].t, RUSH_F32)), half) : mul(slope, in[0].t)));
+    return rush_result(out, rush_laid_plain(half ? to_dtype(mul(slope, to_dtype(in[0].t, RUSH_F32)), half) : mul(slope, in[0].t)));
 }
 
 static int huber_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -114,7 +111,7 @@ static int huber_back_run(const rush_op *op, const rush_value *in, rush_value *o
     double delta = in[4].f;
     rush_tensor *d = difference(in[1].t, in[2].t);
     if (!d) return -1;
-    return rush_result(out, laid_plain(mul(mul(T("hardtanh", V(d), V(-delta), V(delta)), share(d, 1, in[3])), in[0].t)));
+    return rush_result(out, rush_laid_plain(mul(mul(T("hardtanh", V(d), V(-delta), V(delta)), share(d, 1, in[3])), in[0].t)));
 }
 
 #define DIFFERENCE .grad = difference_grad, .saves = "self, target", .flags = RUSH_AUTOCAST_F32 | RUSH_WHOLE | RUSH_OUT_CASTS

@@ -267,8 +267,7 @@ static int renorm_run(const rush_op *op, const rush_value *in, rush_value *out)
     rush_tensor *norm = T("linalg_vector_norm", V(self), in[1], rush_v_ints(dims, n), V(true));
     if (!norm) return -1;
     rush_tensor *scale = where(gt(norm, most), div_(V(most), add(norm, 1e-7)), ones_like(norm));
-    rush_tensor *y = mul(self, scale);
-    return rush_result(out, y && !rush_contiguous(y) ? T("contiguous", V(y)) : y);
+    return rush_result(out, rush_laid_plain(mul(self, scale)));
 }
 
 static rush_op op_renorm = {

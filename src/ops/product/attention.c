@@ -433,7 +433,7 @@ static int sdpa_run(const rush_op *op, const rush_value *in, rush_value *out)
     rush_value got[RUSH_MAXOUT];
     if (TN(got, "_scaled_dot_product_flash_attention_for_cpu", V(q), V(k), V(v), V(0.0), V(causal), V(mask), V(scale))) return -1;
     rush_tensor *y = three ? squeeze(got[0].t, grouped ? 0 : 1) : got[0].t;
-    return rush_result(out, three && y && !rush_contiguous(y) ? T("contiguous", V(y)) : y);
+    return rush_result(out, three ? rush_laid_plain(y) : y);
 }
 
 static rush_op op_sdpa = {

@@ -78,7 +78,7 @@ static rush_tensor *mean_gradient(rush_grads *s, rush_tensor *g)
 /* The gradient of the variance below a root: 0 where the root is 0. */
 static rush_tensor *below_root(rush_tensor *g, rush_tensor *root)
 {
-    return g ? T("masked_fill.Scalar", V(div_(g, mul(root, 2.0))), V(eq(root, 0.0)), V(0.0)) : NULL;
+    return g ? zero_where(eq(root, 0.0), div_(g, mul(root, 2.0))) : NULL;
 }
 
 static rush_tensor *both(rush_tensor *a, rush_tensor *b) { return a && b ? add(a, b) : a ? a : b; }

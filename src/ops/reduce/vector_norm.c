@@ -64,7 +64,6 @@ static void norm_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 }
 
 #define power(a, p) T("pow.Tensor_Scalar", V(a), V(p))
-static rush_tensor *zero_where(rush_tensor *mask, rush_tensor *t) { return T("masked_fill.Scalar", V(t), V(mask), V(0.0)); }
 
 /* One element everywhere, as a sum's gradient is. */
 static bool is_spread(const rush_tensor *g)
