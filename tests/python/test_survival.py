@@ -12,6 +12,8 @@ import pytest
 
 import rushlight as torch
 
+ENDLESS = 20  # seconds of a processor, on any machine and under any sanitizer: what once looped for minutes takes a small part of that
+
 
 class Changing:
     """A number whose conversion changes the list that it is in."""
@@ -91,7 +93,7 @@ def test_keys_that_have_one_hash(kind):
     began = time.process_time()
     with pytest.raises(pickle.UnpicklingError, match="same hash"):
         torch.load(archive(data), weights_only=True)
-    assert time.process_time() - began < 1
+    assert time.process_time() - began < ENDLESS
     many = {i: 1 for i in range(5000)}
     many.update({float(i) / 3: 1 for i in range(5000)})
     many.update({(i, str(i)): 1 for i in range(5000)})
@@ -129,7 +131,7 @@ def test_loops_over_nothing():
         torch.empty(0).chunk(2**31)
     assert torch._sample_dirichlet(torch.tensor([math.inf, 1.0])).isfinite().all()
     assert torch.binomial(torch.tensor([math.nan, math.inf]), torch.tensor([0.5, 0.5])).tolist()[1] == math.inf
-    assert time.process_time() - began < 2
+    assert time.process_time() - began < ENDLESS
     wide = torch.empty((0, 4, 2**40), device="meta")
     assert torch.diff(wide, 2**62, append=wide).shape == (0, 4, 0) and torch.diff(torch.empty(0, 10**6), 10**6 - 2).shape == (0, 2)
 
@@ -226,7 +228,7 @@ UNUSUAL = [  # what once was undefined, or took long; all have a result
 def test_what_is_unusual(call):
     began = time.process_time()
     assert eval(call, {"torch": torch, "aten": torch.ops.aten, "F32": F32})
-    assert time.process_time() - began < 2
+    assert time.process_time() - began < ENDLESS
 
 
 @pytest.mark.parametrize("call", BROKEN)
