@@ -729,6 +729,14 @@ def test_nobody_reads_the_memory_of_tensors_that_stand_for_others():
                   lambda: torch.add(torch.ones(2), 1, out=x), lambda: torch._foreach_add_([x], [torch.ones(2)]), lambda: x.data, lambda: float(x.sum()), lambda: torch.ones(3)[x.long()]):
             with pytest.raises((NotImplementedError, RuntimeError)):
                 f()
+        views = [x.view(1, 2), x[:1], x[0], x.expand(3, 2), x.unbind(), x.split(1), x.chunk(2), x.as_strided((1,), (1,)), x.view(torch.int32), torch.ones(2).view_as(x), x.unfold(0, 1, 1)]
+        for v in (v for view in views for v in (view if type(view) in (tuple, list) else [view])):
+            if v.device.type != "meta":     # nobody answers for these
+                assert v.tolist() == [1.0, 1.0]
+            else:
+                assert (v + 1).is_meta and torch.stack([v, v]).is_meta and v.clone().is_meta and "meta" in repr(v)
+                with pytest.raises((NotImplementedError, RuntimeError)):
+                    v.tolist()
     seen = []
 
     def inside(t):
