@@ -201,10 +201,10 @@ static double complex sum_of_logs(double complex a, double complex b)
 {
     bool larger = creal(b) > creal(a);
     double complex high = larger ? b : a, low = larger ? a : b, e = cexp(low - high);
-    if (isnan(creal(a)) || isnan(cimag(a)) || isnan(creal(b)) || isnan(cimag(b))) return CMPLX(NAN, NAN);
+    if (isnan(creal(a)) || isnan(cimag(a)) || isnan(creal(b)) || isnan(cimag(b))) return __builtin_complex((double)NAN, (double)NAN);
     if (creal(high) == -INFINITY) return -INFINITY; /* nothing was added: it has no direction */
     if (isinf(creal(high))) return creal(low) == creal(high) ? clog(cexp(low) + cexp(high)) : high;
-    return high + CMPLX(0.5 * log1p(2 * creal(e) + creal(e) * creal(e) + cimag(e) * cimag(e)), atan2(cimag(e), 1 + creal(e)));
+    return high + __builtin_complex(0.5 * log1p(2 * creal(e) + creal(e) * creal(e) + cimag(e) * cimag(e)), atan2(cimag(e), 1 + creal(e)));
 }
 
 static void complex_line(char **p, const void *arg)
