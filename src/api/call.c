@@ -139,12 +139,14 @@ static __attribute__((noinline)) int unanswered(rush_form form, const survey *s,
 }
 
 /* A view of a tensor without elements is no more than that itself: nobody answers for it, so it lies where its storage does. */
-static __attribute__((noinline)) void lie_with_storage(const rush_op *op, rush_value *out)
+static __attribute__((noinline)) void lie_with_storage(const rush_op *op, rush_value *views)
 {
-    for (int i = 0; i < op->nout && op->flags & RUSH_VIEW; ++i) {
-        rush_tensor **ts = out[i].kind == RUSH_V_TENSORS ? out[i].tensors : &out[i].t;
-        for (uint32_t k = 0; k < (out[i].kind == RUSH_V_TENSORS ? out[i].n : out[i].kind == RUSH_V_TENSOR); ++k)
-            if (ts[k] && ts[k]->storage && ts[k]->storage->device.type == RUSH_META && !(ts[k]->flags & RUSH_T_WATCHED)) ts[k]->device = ts[k]->storage->device;
+    for (int i = 0; i < op->nout; ++i) {
+        bool list = views[i].kind == RUSH_V_TENSORS;
+        for (uint32_t k = 0; k < (list ? views[i].n : 1); ++k) {
+            rush_tensor *view = list ? views[i].tensors[k] : T_(views[i]);
+            if (view && !(view->flags & RUSH_T_WATCHED) && view->storage && view->storage->device.type == RUSH_META) view->device = view->storage->device;
+        }
     }
 }
 
@@ -187,7 +189,7 @@ static inline __attribute__((always_inline)) int road(rush_form form, const rush
         if (s->special & (RUSH_ELSEWHERE | RUSH_T_WATCHED) && unanswered(form, s, op, in, out)) return -1;
         if (form != RUSH_FORM_CALL) failed = compute_into(form, op, s, in, out, sparse);
         else failed = op->run ? rush_composite_run(op, op->run, in, out, records_itself) : compute(op, s, in, out);
-        if (RUSH_UNLIKELY(s->special & RUSH_T_WATCHED) && !failed) lie_with_storage(op, out);
+        if (RUSH_UNLIKELY(s->special & RUSH_T_WATCHED) && op->flags & RUSH_VIEW && !failed) lie_with_storage(op, out);
     }
     return failed ? -1 : finish(form, op, in, saved, out, changes, wants && !records_itself);
 }
