@@ -3,21 +3,17 @@
 #define RUSH_COMPLEX_PRODUCT_H
 
 #include <complex.h>
-#ifndef CMPLX /* glibc has them for gcc only */
-#define CMPLX(a, b) __builtin_complex((double)(a), (double)(b))
-#define CMPLXF(a, b) __builtin_complex((float)(a), (float)(b))
-#endif
 
 static inline float complex times_c64(float complex a, float complex b)
 {
     float ar = crealf(a), ai = cimagf(a), br = crealf(b), bi = cimagf(b);
-    return CMPLXF(ar * br - ai * bi, ar * bi + ai * br);
+    return __builtin_complex(ar * br - ai * bi, ar * bi + ai * br);
 }
 
 static inline double complex times_c128(double complex a, double complex b)
 {
     double ar = creal(a), ai = cimag(a), br = creal(b), bi = cimag(b);
-    return CMPLX(ar * br - ai * bi, ar * bi + ai * br);
+    return __builtin_complex(ar * br - ai * bi, ar * bi + ai * br);
 }
 
 #endif
