@@ -369,6 +369,14 @@ static PyObject *version(PyObject *module, PyObject *unused) { return PyUnicode_
 
 static PyObject *later_waiting(PyObject *module, PyObject *unused) { return PyLong_FromUnsignedLong(rush_later_waiting()); }
 
+static PyObject *later_compile(PyObject *module, PyObject *how)
+{
+    const long now = PyLong_AsLong(how);
+    if (now == -1 && PyErr_Occurred()) return NULL;
+    if (now < RUSH_LATER_BEHIND || now > RUSH_LATER_NEVER) return PyErr_Format(PyExc_ValueError, "1 (behind), 2 (at once) or 3 (never) is expected, not %ld", now);
+    return PyLong_FromLong(rush_later_compile((rush_later_how)now));
+}
+
 /* A context around eager code within: what waits goes on waiting. */
 static PyObject *later_set(PyObject *module, PyObject *on)
 {
@@ -399,6 +407,7 @@ static PyObject *run_plainly(PyObject *module, PyObject *const *x, Py_ssize_t n)
 
 static PyObject *run_lazily(PyObject *module, PyObject *const *x, Py_ssize_t n)
 {
+    rush_later_compile(RUSH_LATER_BEHIND);
     if (rush_later_begin()) return py_raise();
     PyObject *r = call_compiled(x, n);
     rush_later_end();
@@ -442,6 +451,8 @@ static PyMethodDef functions[] = {
     {"_compiling_depth", compiling_depth, METH_NOARGS, "In how many compiled functions this thread is; 0 in what is kept from the compiler."},
     {"_set_compiling_depth", set_compiling_depth, METH_O, "Sets that; the answer is what it was."},
     {"_later_set", later_set, METH_O, "Within _run_lazily(), whether work is put off; the answer is whether it was."},
+    {"_later_compile", later_compile, METH_O, NULL},
+    {"_later_compile", later_compile, METH_O, "May a C compiler make loops of what is put off? 1: behind what runs, 2: while the caller waits, 3: no. How many it has made."},
     {"_later_waiting", later_waiting, METH_NOARGS, "How many steps this thread has put off."},
     {"_memory_stats", memory_stats, METH_NOARGS, "Bytes and blocks in use."},
     {"_memory_trim", memory_trim, METH_NOARGS, "Gives cached memory back to the system."},

@@ -4,6 +4,7 @@
 #include <locale.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* C's own locale: it takes no memory, so it is never freed, and cannot fail. */
 static locale_t plain;
@@ -53,3 +54,13 @@ int rush_fprintf(FILE *to, const char *format, ...)
 }
 
 double rush_strtod(const char *text, char **end) { return strtod_l(text, end, plain_locale()); }
+
+static bool in_word(char c) { return (c >= '0' && c <= '9') || (rush_lower(c) >= 'a' && rush_lower(c) <= 'z') || c == '_' || c == '.'; }
+
+bool rush_names(const char *expression, const char *word)
+{
+    const size_t n = strlen(word);
+    for (const char *p = expression; (p = strstr(p, word)); p += n)
+        if ((p == expression || !in_word(p[-1])) && !in_word(p[n])) return true;
+    return false;
+}

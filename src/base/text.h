@@ -12,6 +12,7 @@ RUSH_PY int rush_snprintf(char *to, size_t room, const char *format, ...) RUSH_P
 int rush_vasprintf(char **, const char *format, va_list);
 int rush_fprintf(FILE *, const char *format, ...) RUSH_PRINTF(2, 3);
 RUSH_PY double rush_strtod(const char *, char **end);
+RUSH_PY bool rush_names(const char *expression, const char *word); /* does it stand there, not as a part of another word, of a number or of a structure? */
 static inline char rush_upper(char c) { return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c; }
 static inline char rush_lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 

@@ -37,14 +37,6 @@ extern int cuda_emulated;
 extern rush_backend cuda_backend;
 extern const rush_cuda_graphs cuda_graphs;
 
-/* FNV-1a of a text behind what was hashed before, or CUDA_HASH. */
-#define CUDA_HASH 1469598103934665603u
-static inline uint64_t cuda_hash(uint64_t h, const char *text)
-{
-    for (; *text; text++) h = (h ^ (unsigned char)*text) * 1099511628211u;
-    return (h ^ 0xff) * 1099511628211u; /* where it ends counts, too */
-}
-
 /* 0, or -1 and an error with the driver's text. */
 int cuda_check(CUresult, const char *what);
 cuda_device *cuda_enter(rush_device); /* made current in this thread; NULL and an error */

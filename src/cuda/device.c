@@ -1,6 +1,7 @@
 /* device.c - CUDA devices as a backend: contexts, launches, streams, events, copies. */
 #define _GNU_SOURCE
 #include "cuda/libraries.h"
+#include "base/kept.h"
 #include "cuda/cuda.h"
 #include <dlfcn.h>
 #include <pthread.h>
@@ -100,7 +101,7 @@ static size_t room, used;
 
 static found *place(found *in, size_t n, const char *name)
 {
-    size_t i = (size_t)cuda_hash(CUDA_HASH, name) & (n - 1);
+    size_t i = (size_t)rush_hash_text(RUSH_HASH_NOTHING, name) & (n - 1);
     while (in[i].name && strcmp(in[i].name, name)) i = (i + 1) & (n - 1);
     return &in[i];
 }

@@ -3,6 +3,8 @@
  * The text of a kernel has a step's row of pointwise.def as it stands there, between what it reads and what it makes: registers, where
  * memory is not asked for. Numbers, addresses and strides are parameters, so that one kernel serves all calls of a kind.
  */
+#include "base/kept.h"
+#include "base/text.h"
 #include "cuda/cuda.h"
 #include "op/later_list.h"
 #include "ops/elementwise/pointwise.h"
@@ -112,16 +114,9 @@ static void read_operand(writer *w, const later_operand *x, char name[16])
     }
 }
 
-static bool names(const char *text, char word) /* is it a word of its own there? */
-{
-#define IN_WORD(c) (((c) >= 'a' && (c) <= 'z') || ((c) >= 'A' && (c) <= 'Z') || ((c) >= '0' && (c) <= '9') || (c) == '_' || (c) == '.')
-    for (const char *p = text; *p; p++)
-        if (*p == word && (p == text || !IN_WORD(p[-1])) && !IN_WORD(p[1])) return true;
-    return false;
-}
-
 static void put_step(writer *w, const later_step *s, int at)
 {
+    static const char *const letter[] = {"a", "b", "c", "d"};
     char name[3][16], argument[4][32];
     const row_text *row = &rows[s->loop.row];
     for (int k = 0; k < 3; k++) {
@@ -129,7 +124,7 @@ static void put_step(writer *w, const later_step *s, int at)
         else memcpy(name[k], name[0], sizeof name[k]);
     }
     for (int k = 0; k < 4; k++) {
-        if (names(row->value, (char)('a' + k))) snprintf(argument[k], sizeof argument[k], "p.number[%d]", number(w, s->args.re[k]));
+        if (rush_names(row->value, letter[k])) snprintf(argument[k], sizeof argument[k], "p.number[%d]", number(w, s->args.re[k]));
         else snprintf(argument[k], sizeof argument[k], "0");
     }
     put(w, "    STEP(s%d, %s, %s, %s, %s, %s, %s, %s, %s, %s%s%s)\n", at, dtype_word(s->x[0].dtype), name[0], name[1], name[2], argument[0], argument[1], argument[2], argument[3],
@@ -168,7 +163,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static kernel *kernel_of(const char *body, int t)
 {
-    const uint64_t h = cuda_hash(CUDA_HASH ^ (uint64_t)t, body);
+    const uint64_t h = rush_hash_text(RUSH_HASH_NOTHING ^ (uint64_t)t, body);
     kernel **at = &kernels[h % BUCKETS], *k = *at;
     while (k && (k->hash != h || strcmp(k->body, body))) k = k->next;
     if (k || !(k = rush_calloc(1, sizeof *k))) return k;

@@ -1,9 +1,9 @@
 /* rtc.c - kernels that are written while a program runs: NVRTC compiles them, for emulated devices the C++ compiler.
  *
- * What it makes is kept in $PYTORCH_KERNEL_CACHE_PATH or rushlight/kernels in the user's cache, under a hash of all that it is made of;
- * USE_PYTORCH_KERNEL_CACHE=0 keeps nothing. What is found there runs, so the folder must be the user's own.
+ * What it makes is kept (base/kept.h) under a hash of all that it is made of.
  */
 #define _GNU_SOURCE
+#include "base/kept.h"
 #include "cuda/cuda.h"
 #include "cuda/libraries.h"
 #include <dlfcn.h>
@@ -32,36 +32,7 @@ static const header standard[] = {
     {"stdbool.h", ""},
     {"math.h", "#define INFINITY __int_as_float(0x7f800000)\n#define NAN __int_as_float(0x7fc00000)\n"}};
 
-/* ---- the folder ---- */
-
-static void make_parents(char *path)
-{
-    for (char *p = path + 1; (p = strchr(p, '/')); p++) {
-        *p = 0;
-        mkdir(path, 0700);
-        *p = '/';
-    }
-}
-
-/* 0 if the folder is there, made if need be, and nobody else can write to it. */
-static int make_folder(char *path)
-{
-    struct stat s;
-    make_parents(path);
-    mkdir(path, 0700);
-    return lstat(path, &s) || !S_ISDIR(s.st_mode) || s.st_uid != geteuid() || s.st_mode & (S_IWGRP | S_IWOTH) ? -1 : 0;
-}
-
-static int cache_folder(char *path, size_t room)
-{
-    const char *use = getenv("USE_PYTORCH_KERNEL_CACHE"), *own = getenv("PYTORCH_KERNEL_CACHE_PATH"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int n = 0;
-    if (use && !strcmp(use, "0")) return -1;
-    if (own && *own) n = snprintf(path, room, "%s", own);
-    else if (cache && *cache == '/') n = snprintf(path, room, "%s/rushlight/kernels", cache);
-    else if (home && *home == '/') n = snprintf(path, room, "%s/.cache/rushlight/kernels", home);
-    return n <= 0 || (size_t)n >= room ? -1 : make_folder(path);
-}
+/* ---- what is kept ---- */
 
 static int write_file(const char *path, const void *bytes, size_t n)
 {
@@ -167,7 +138,7 @@ static int write_below(const char *folder, const char *name, const char *text)
 {
     char path[256];
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    make_parents(path);
+    rush_make_parents(path);
     return write_file(path, text, strlen(text)) ? rush_fail(RUSH_IO_ERROR, "%s cannot be written: %s", path, strerror(errno)) : 0;
 }
 
@@ -239,12 +210,12 @@ CUfunction cuda_compile(rush_device d, const char *name, const char *text)
     if (!rtc && !cuda_emulated) return NULL;
     RUSH_CHECK_NULL(cuda_emulated || !rtc->version(&major, &minor), RUSH_RUNTIME_ERROR, "NVRTC does not say its version");
     if (!cuda_enter(d) || (rtc && architecture(rtc, d, arch, &exact))) return NULL;
-    uint64_t h[2] = {CUDA_HASH, 7809847782465536322u};
+    uint64_t h[2] = {RUSH_HASH_NOTHING, 7809847782465536322u};
     for (int i = 0; i < 2; i++) {
-        for (size_t k = 0; k < RUSH_COUNT(headers); k++) h[i] = cuda_hash(h[i], headers[k].text);
-        h[i] = cuda_hash(cuda_hash(cuda_hash(h[i], text), cuda_emulated ? "emulated" : arch), rush_version()) + (uint64_t)(major * 1000 + minor);
+        for (size_t k = 0; k < RUSH_COUNT(headers); k++) h[i] = rush_hash_text(h[i], headers[k].text);
+        h[i] = rush_hash_text(rush_hash_text(rush_hash_text(h[i], text), cuda_emulated ? "emulated" : arch), rush_version()) + (uint64_t)(major * 1000 + minor);
     }
-    if (!cache_folder(folder, sizeof folder))
+    if (!rush_kept_folder(folder, sizeof folder))
         snprintf(path, sizeof path, "%s/%016llx%016llx.%s", folder, (unsigned long long)h[0], (unsigned long long)h[1], cuda_emulated ? "so" : exact ? "cubin" : "ptx");
     if (cuda_emulated && rtc) { /* of emulated devices the machine code is made, and that is all */
         char *code = made_by_nvrtc(rtc, name, text, arch, exact, &n);

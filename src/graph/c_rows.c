@@ -87,14 +87,6 @@ static void put_counters(FILE *to, const walk *w)
     if (w->ndim) fprintf(to, ";\n");
 }
 
-static bool mentions(const char *text, const char *word)
-{
-    size_t n = strlen(word);
-    for (const char *p = text; (p = strstr(p, word)); p += n)
-        if ((p == text || !(isalnum((unsigned char)p[-1]) || p[-1] == '_')) && !(isalnum((unsigned char)p[n]) || p[n] == '_')) return true;
-    return false;
-}
-
 typedef struct formula {
     const char *value;                   /* in x, y, z and a, b, c, d */
     uint8_t type;                        /* what it is computed in    */
@@ -118,16 +110,16 @@ static int write_formula(c_record *r, const c_step *s, const rush_tensor *out, c
     put_counters(r->to, &w);
     fprintf(r->to, "        typedef %s T;\n        %s *o = %s;\n", type, stored, rush_c_place(r, out));
     for (int k = 0; k < f->nx; ++k)
-        if (t[k + 1] && mentions(f->value, operands[k])) fprintf(r->to, "        const %s *p%d = %s;\n", rush_c_type(t[k + 1]->dtype), k, rush_c_place(r, t[k + 1]));
+        if (t[k + 1] && rush_names(f->value, operands[k])) fprintf(r->to, "        const %s *p%d = %s;\n", rush_c_type(t[k + 1]->dtype), k, rush_c_place(r, t[k + 1]));
     for (int k = 0; k < f->na; ++k)
-        if (mentions(f->value, others[k])) {
+        if (rush_names(f->value, others[k])) {
             fprintf(r->to, "        const T %s = ", others[k]);
             put_number(r->to, rush_is_number(f->a[k]) ? rush_to_double(f->a[k]) : -1, real);
             fprintf(r->to, ";\n");
         }
     put_loops(r->to, &w);
     for (int k = 0; k < f->nx; ++k) {
-        if (!mentions(f->value, operands[k])) continue;
+        if (!rush_names(f->value, operands[k])) continue;
         fprintf(r->to, "            const T %s = ", operands[k]);
         if (t[k + 1]) {
             fprintf(r->to, "%s(T)p%d[", f->logic ? "0 != " : "", k);

@@ -25,6 +25,11 @@ RUSH_PY int rush_later_begin(void);
 RUSH_PY void rush_later_end(void);
 void rush_later_settle(void); /* does what the calling thread has put off */
 
+/* May the system's C compiler make loops of what is put off again and again (later_compile.c)? BEHIND: by a thread, if it runs long enough to be
+ * worth it; taken unless something else was said, or the environment says RUSHLIGHT_COMPILE=0. AT_ONCE: while the caller waits. How many there are. */
+typedef enum rush_later_how { RUSH_LATER_UNASKED, RUSH_LATER_BEHIND, RUSH_LATER_AT_ONCE, RUSH_LATER_NEVER } rush_later_how;
+RUSH_PY int rush_later_compile(rush_later_how);
+
 RUSH_PY uint32_t rush_later_waiting(void);   /* how many steps that is */
 
 /* Writes down a loop, or a device's row, over operand[0] (written, a tensor), operand[1], ... (tensors or numbers), which the loop takes as

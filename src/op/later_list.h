@@ -51,5 +51,9 @@ typedef struct later_list {
 } later_list;
 
 void rush_later_run(later_list *); /* all steps; the lock is held */
+/* Elements [i, i + n) of an operand with strides, as the loop takes them: in `to`, or where they are. */
+char *rush_later_gather(const later_operand *, char *from, int64_t i, int64_t n, char *to);
+/* Steps [first, end) of as many elements, on the CPU, by a loop that was compiled of them. False: there is none (yet). */
+bool rush_later_run_compiled(const later_list *, int first, int end);
 
 #endif

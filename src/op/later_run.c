@@ -2,7 +2,7 @@
  *
  * All steps are done for one block before the next begins. What is read or written in the order of its memory is read and
  * written there; strides, other dtypes and results that nobody else sees go through buffers. Blocks are so small that
- * the buffers of all steps stay in the first-level cache.
+ * the buffers of all steps stay in the first-level cache. Where a compiler has made one loop of the steps (later_compile.c), that is run.
  */
 #include "op/later_list.h"
 #include "op/tables.h"
@@ -22,8 +22,7 @@ typedef struct walk {
     struct { const char *from; int64_t item; } stream[STREAMS];
 } walk;
 
-/* Elements [i, i + n) of an operand with strides, as the loop takes them: in `to`, or where they are. */
-static char *gather(const later_operand *x, char *from, int64_t i, int64_t n, char *to)
+char *rush_later_gather(const later_operand *x, char *from, int64_t i, int64_t n, char *to)
 {
     int inner = x->ndim - 1;
     int64_t row = i / x->size[inner], col = i % x->size[inner], step = x->stride[inner], item = rush_dtypes[x->compute].size;
@@ -62,7 +61,7 @@ static void run_step(const walk *w, const later_step *s, char *buffers, int64_t 
             p[k] = one >> (k - 1) & 1 ? (char *)x->one : to;
             if (p[k] == to) rush_block_move(to, s->loop.size[k], x->one, 0, n, s->loop.size[k]);
         } else if (x->way == LATER_STRIDED) {
-            p[k] = gather(x, w->list->cell[x->cell].data + x->at, i, n, to);
+            p[k] = rush_later_gather(x, w->list->cell[x->cell].data + x->at, i, n, to);
         } else {
             p[k] = along(w, x, buffers, i);
             if (x->dtype == x->compute) continue;
@@ -145,6 +144,7 @@ static void run_group(walk *w)
             if (x->way == LATER_ONE) rush_convert(x->one, (rush_dtype)x->compute, 0, w->list->cell[x->cell].data + x->at, (rush_dtype)x->dtype, 0, 1);
         }
     }
+    if (rush_later_run_compiled(w->list, w->first, w->end)) return;
     w->slots = give_buffers(w);
     w->nstreams = 0;
     for (int s = w->first; s < w->end && w->list->step[s].numel >= FAR; ++s)

@@ -415,7 +415,7 @@ INLINE float asin_parts(float a, float *t)
 {
     float rest;
     const bool far = a > 0.5f;
-    const float z = far ? (1 - a) * 0.5f : a * a, root = root_of(far ? z : 0.25f, &rest), near = far ? root : a;
+    const float z = far ? (1 - a) * 0.5f : a * a, root = root_of(!far ? 0.25f : z < 0 ? 0 : z, &rest), near = far ? root : a; /* past 1 steps would end in subnormals, which take long */
     float p = 0.0422121324f;
     p = STEP(p, z, 0.0241519678f);
     p = STEP(p, z, 0.0454760529f);
