@@ -53,6 +53,7 @@ typedef struct kind { /* of runs of steps */
 static _Atomic(kind *) kinds[BUCKETS];
 static atomic_int nkinds, nloops;
 static _Atomic(rush_later_how) how;
+static atomic_bool lacking; /* there is no compiler of that name */
 static kind *queue;            /* under RUSH_LOCK_COMPILED, as is: */
 static int worker;             /* 1 + the forks (rush_forks()) of the process that has the thread; 0: nobody has */
 
@@ -137,9 +138,9 @@ static const char *const of_level[][3] = {[1] = {NULL}, [4] = {NULL}};
 /* The text goes into the shell's compiler, which makes `path` of it, whole or not at all; also if this process ends before. */
 static void run_compiler(const char *path, const char *text)
 {
-    static char script[] = "${CC:-cc} \"$@\" -o \"$0.$$\" - && mv \"$0.$$\" \"$0\" || { test $? = 1 && : >\"$0\"; rm -f \"$0.$$\"; }";
+    static char script[] = "${CC:-cc} \"$@\" -o \"$0.$$\" - && mv \"$0.$$\" \"$0\" || { e=$?; test $e = 1 && : >\"$0\"; rm -f \"$0.$$\"; exit $e; }";
     char *command[32] = {"sh", "-c", script, (char *)path};
-    int n = 4, ends[2], status;
+    int n = 4, ends[2], status = 0;
     pid_t child;
     sigset_t none;
     posix_spawn_file_actions_t files;
@@ -165,15 +166,18 @@ static void run_compiler(const char *path, const char *text)
         if (went > 0) text += went, left -= (size_t)went;
     }
     close(ends[1]);
-    while (begun && waitpid(child, &status, 0) < 0 && errno == EINTR) continue; /* how it ended the file says: the program may wait for all children */
+    while (begun && waitpid(child, &status, 0) < 0 && errno == EINTR) continue; /* what it made the file says: the program may have waited for all children */
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 127) atomic_store(&lacking, true);
 }
 
 static state opened(kind *k, const char *path)
 {
     struct stat s;
     if (stat(path, &s)) return ABSENT;
-    void *object = S_ISREG(s.st_mode) && s.st_uid == geteuid() && s.st_size > 0 ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL; /* for good */
-    void *found = object ? dlsym(object, "fused") : NULL;
+    if (!S_ISREG(s.st_mode) || s.st_uid != geteuid() || !s.st_size) return REFUSED;
+    rush_lock(RUSH_LOCK_COMPILED); /* a fork waits: the child's loader would be locked for good */
+    void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL), *found = object ? dlsym(object, "fused") : NULL; /* never closed */
+    rush_unlock(RUSH_LOCK_COMPILED);
     made_loop loop;
     memcpy(&loop, &found, sizeof loop);
     if (found) atomic_store_explicit(&k->loop, loop, memory_order_release), atomic_fetch_add(&nloops, 1);
@@ -193,8 +197,7 @@ static state make(kind *k)
     snprintf(path, sizeof path, "%s/%016llx%016llx.loop.so", folder, (unsigned long long)h[0], (unsigned long long)h[1]);
     state s = opened(k, path);
     if (s == ABSENT && (atomic_load(&k->work) >= WORTH || atomic_load(&how) == RUSH_LATER_AT_ONCE)) {
-        run_compiler(path, text);
-        s = opened(k, path);
+        if (!atomic_load(&lacking)) run_compiler(path, text), s = opened(k, path);
         if (s == ABSENT) s = REFUSED;
     }
     free(text);

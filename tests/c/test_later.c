@@ -2,6 +2,8 @@
 #include "suite/suite.h"
 #include "op/formula.h"
 #include "op/later.h"
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { ROWS = 96, COLS = 70 };
@@ -105,8 +107,30 @@ static void dropped_results_need_no_memory(void **state)
     }
 }
 
+/* By loops that the C compiler makes: at each level, since this program runs once for each. */
+static void compiled_gives_the_same(void **state)
+{
+    static char folder[] = "/tmp/rushlight-kept-XXXXXX";
+    char command[64];
+    if (folder[strlen(folder) - 1] == 'X' && !mkdtemp(folder)) fail_msg("there is no room in /tmp");
+    setenv("PYTORCH_KERNEL_CACHE_PATH", folder, 1);
+    const int before = rush_later_compile(RUSH_LATER_AT_ONCE);
+    rush_scope() {
+        rush_tensor *plain = chain(RUSH_F32);
+        begin();
+        rush_tensor *first = chain(RUSH_F32), *again = chain(RUSH_F32);
+        rush_later_settle();
+        const int made = rush_later_compile(RUSH_LATER_NEVER);
+        snprintf(command, sizeof command, "rm -rf %s", folder);
+        if (system(command) || !plain || !first || !again) fail_msg("%s", rush_error());
+        assert_true(same_bits(plain, first) && same_bits(plain, again));
+        assert_true(made > before || before > 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(gives_the_same), cmocka_unit_test(waits_and_is_done), cmocka_unit_test(dropped_results_need_no_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gives_the_same), cmocka_unit_test(waits_and_is_done), cmocka_unit_test(dropped_results_need_no_memory),
+                                       cmocka_unit_test(compiled_gives_the_same)};
     return SUITE(tests);
 }
