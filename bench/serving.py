@@ -1,4 +1,4 @@
-"""Models served over HTTP: `rushlight serve` with and without batches, beside LitServe with PyTorch and onnxruntime behind the least of servers.
+"""Models served over HTTP: `rushlight serve` with and without batches, with one instance or one for each processor, beside LitServe with PyTorch and onnxruntime behind the least of servers.
 
     python bench/serving.py build/rushlight [--seconds 8] [--clients 16] [--only gpt2] [--rounds 1]
 
@@ -122,15 +122,16 @@ def free_port():
 
 
 SERVERS = {
-    "rushlight, one by one": ("rushlight", 1), "rushlight, batches": ("rushlight", BATCH), "LitServe + PyTorch, one by one": ("litserve", 1),
+    "rushlight, one by one": ("rushlight", 1), "rushlight, batches": ("rushlight", BATCH), "rushlight, batches, an instance a processor": ("instances", BATCH), "LitServe + PyTorch, one by one": ("litserve", 1),
     "LitServe + PyTorch, batches": ("litserve", BATCH), "onnxruntime, minimal server": ("onnxruntime", 1),
 }
 
 
 def command(kind, batch, rushlight, folder, name, port):
-    if kind != "rushlight":
+    if kind not in ("rushlight", "instances"):
         return [sys.executable, __file__, "--role", kind, str(folder), name, str(port), str(batch)]
-    return [rushlight, "serve", folder, "--port", str(port), "--max-batch", str(batch), *(["--delay-us", str(DELAY_US)] if batch > 1 else [])]
+    return [rushlight, "serve", folder, "--port", str(port), "--max-batch", str(batch), *(["--delay-us", str(DELAY_US)] if batch > 1 else []),
+            *(["--instances", str(len(os.sched_getaffinity(0)))] if kind == "instances" else [])]
 
 
 def request(kind, name, x, port):

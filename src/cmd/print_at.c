@@ -181,20 +181,42 @@ static const rush_op *with_number(const rush_op *op, int *i)
     return NULL;
 }
 
+/* Which of all records this is: where the header keeps what it found. */
+static int place_of(const rush_op *op)
+{
+    int place = 0;
+    for (const rush_op *o = rush_op_first(); o && o != op; o = rush_op_next(o)) ++place;
+    return place;
+}
+
+/* An argument as a value. What is most frequent goes without choosing among overloads, which is most of the time to parse a call. */
+static void print_boxed(const rush_op *op, int i)
+{
+    const rush_arg *a = &op->args[i];
+    bool plain = !a->list && !a->optional;
+    const char *how = is_operand(op, i) || (plain && a->type == RUSH_A_SCALAR) ? "%s.value()"
+                      : !plain                                                 ? "c(%s)"
+                      : a->type == RUSH_A_TENSOR                               ? "rush_v_tensor(%s.get())"
+                      : a->type == RUSH_A_INT                                  ? "rush_v_int(%s)"
+                      : a->type == RUSH_A_FLOAT                                ? "rush_v_float(%s)"
+                      : a->type == RUSH_A_BOOL                                 ? "rush_v_bool(%s)"
+                                                                               : "c(%s)";
+    printf(how, rush_arg_c_name(a));
+}
+
 static void print_body(const rush_op *op, const char *how)
 {
     int number;
     const rush_op *other = with_number(op, &number);
-    if (other)
-        printf(" { static const rush_op *const forms[] = {detail::find(\"%s\"), detail::find(\"%s\")}; const rush_op *op = forms[%s.is_number()]; detail::Call c; const rush_value in[] = {", op->name,
-               other->name, rush_arg_c_name(&op->args[number]));
-    else printf(" { static const rush_op *op = detail::find(\"%s\"); detail::Call c; const rush_value in[] = {", op->name);
+    printf(" { detail::Call c(");
+    if (other) printf("%s.is_number() ? detail::find(%d, \"%s\") : ", rush_arg_c_name(&op->args[number]), place_of(other), other->name);
+    printf("detail::find(%d, \"%s\")); const rush_value in[] = {", place_of(op), op->name);
     for (int i = 0; i < op->nargs; ++i) {
-        printf("%sc(", i ? ", " : "");
+        printf("%s", i ? ", " : "");
         if (begins_options(op, i)) {
-            printf("options.dtype_opt()), c(options.layout_opt()), c(options.device_opt()), c(options.pinned_memory_opt())");
+            printf("c(options.dtype_opt()), c(options.layout_opt()), c(options.device_opt()), c(options.pinned_memory_opt())");
             i += 3;
-        } else printf("%s)", rush_arg_c_name(&op->args[i]));
+        } else print_boxed(op, i);
     }
     printf("%s}; ", op->nargs ? "" : "rush_v_none()");
     printf(how, op->name);
@@ -315,14 +337,14 @@ static void print_functions(const rush_op *op)
     print_body(op, "");
     bool grouped = false;
     for (int i = 0; i < op->nargs; ++i) grouped |= begins_options(op, i);
-    if (grouped && op->nout == 1) printf("return detail::as_asked(c.call<Tensor>(op, in), options); }\n");
-    else printf("return c.call<"), print_result(op), printf(">(op, in); }\n");
+    if (grouped && op->nout == 1) printf("return detail::as_asked(c.call<Tensor>(in), options); }\n");
+    else printf("return c.call<"), print_result(op), printf(">(in); }\n");
     if (grouped) print_ungrouped(op);
     if (has_inplace(op)) {
         printf("inline Tensor %s_(", base);
         print_parameters(op, DECLARED, 0);
         printf(")");
-        print_body(op, "return c.inplace(op, in); }\n");
+        print_body(op, "return c.inplace(in); }\n");
     }
 }
 
@@ -334,7 +356,7 @@ static void print_out_function(const rush_op *op)
     for (int i = 0; i < op->nout; ++i) printf(i ? ", Tensor &result%d" : "Tensor &result%d", i);
     print_parameters(op, DECLARED, op->nout);
     printf(")");
-    print_body(op, "c.into(op, in, {");
+    print_body(op, "c.into(in, {");
     for (int i = 0; i < op->nout; ++i) printf(i ? ", &result%d" : "&result%d", i);
     printf(op->nout == 1 ? "}); return result0; }\n" : "}); return {");
     for (int i = 0; op->nout > 1 && i < op->nout; ++i) printf(i ? ", result%d" : "result%d", i);
@@ -368,6 +390,7 @@ static void print_method_bodies(const rush_op *op)
 void print_at(void)
 {
     printf("/* functions.inc - ATen's functions and methods, printed from the registry for rushlight/at/tensor.hpp and functions.hpp. */\n#ifdef RUSH_AT_METHODS\n");
+    printf("#define RUSH_AT_OPS %d\n", place_of(NULL));
     for (const rush_op *op = rush_op_first(); op; op = rush_op_next(op))
         if (wanted(op)) print_declarations(op);
     printf("#elif defined RUSH_AT_BODIES\n");

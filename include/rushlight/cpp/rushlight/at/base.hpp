@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cassert>
 #include <cctype>
 #include <cstdint>
@@ -322,22 +323,23 @@ class Type {
 
 public:
     explicit Type(std::string name, std::string annotation = "") : text(std::move(name)), written(annotation.empty() ? text : std::move(annotation)) {}
+    static std::shared_ptr<Type> make(std::string name, std::string annotation = "") { return std::make_shared<Type>(std::move(name), std::move(annotation)); }
     const std::string &str() const { return text; }
     const std::string &annotation_str() const { return written; }
 };
 using TypePtr = std::shared_ptr<Type>;
 #define C10_TYPE_(name, text)                                                                               \
     struct name##Type {                                                                                     \
-        static TypePtr get() { return std::make_shared<Type>(text); }                                       \
+        static TypePtr get() { return Type::make(text); }                                                   \
     };
 C10_TYPE_(Any, "Any") C10_TYPE_(Tensor, "Tensor") C10_TYPE_(Int, "int") C10_TYPE_(Float, "float") C10_TYPE_(Bool, "bool") C10_TYPE_(String, "str") C10_TYPE_(None, "NoneType")
 C10_TYPE_(Complex, "complex") C10_TYPE_(DeviceObj, "Device")
 #undef C10_TYPE_
 struct NumberType {
-    static TypePtr get() { return std::make_shared<Type>("Scalar", "number"); }
+    static TypePtr get() { return Type::make("Scalar", "number"); }
 };
 struct ListType {
-    static TypePtr create(const TypePtr &of) { return std::make_shared<Type>(of->str() + "[]", "List[" + of->annotation_str() + "]"); }
+    static TypePtr create(const TypePtr &of) { return Type::make(of->str() + "[]", "List[" + of->annotation_str() + "]"); }
     static TypePtr ofTensors() { return create(TensorType::get()); }
     static TypePtr ofInts() { return create(IntType::get()); }
     static TypePtr ofFloats() { return create(FloatType::get()); }
@@ -347,11 +349,11 @@ struct ListType {
 struct DictType {
     static TypePtr create(const TypePtr &key, const TypePtr &value)
     {
-        return std::make_shared<Type>("Dict(" + key->str() + ", " + value->str() + ")", "Dict[" + key->annotation_str() + ", " + value->annotation_str() + "]");
+        return Type::make("Dict(" + key->str() + ", " + value->str() + ")", "Dict[" + key->annotation_str() + ", " + value->annotation_str() + "]");
     }
 };
 struct OptionalType {
-    static TypePtr create(const TypePtr &of) { return std::make_shared<Type>(of->str() + "?", "Optional[" + of->annotation_str() + "]"); }
+    static TypePtr create(const TypePtr &of) { return Type::make(of->str() + "?", "Optional[" + of->annotation_str() + "]"); }
     static TypePtr ofTensor() { return create(TensorType::get()); }
 };
 struct TupleType {
@@ -359,7 +361,7 @@ struct TupleType {
     {
         std::string text, written, between;
         for (const TypePtr &t : of) text += between + t->str(), written += between + t->annotation_str(), between = ", ";
-        return std::make_shared<Type>("(" + text + ")", "Tuple[" + written + "]");
+        return Type::make("(" + text + ")", "Tuple[" + written + "]");
     }
 };
 

@@ -426,10 +426,10 @@ public:
         const rush_op *op;
         R call(Args... args) const
         {
-            at::detail::Call c;
+            at::detail::Call c(op);
             const rush_value in[] = {detail::Boxed<std::decay_t<Args>>::box(args)..., rush_v_none()};
             rush_value out[RUSH_MAXOUT] = {};
-            c.call(op, in, out);
+            c.call(in, out);
             return detail::Results<R>::unbox(out);
         }
         R redispatch(int, Args... args) const { return call(args...); }

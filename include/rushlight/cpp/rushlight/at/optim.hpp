@@ -33,8 +33,8 @@ inline void take(const c10::IValue &from, std::string &x) { x = from.toStringRef
 inline void take(const c10::IValue &from, std::tuple<double, double> &x) { x = {from.toTuple()->elements().at(0).toDouble(), from.toTuple()->elements().at(1).toDouble()}; }
 inline void take(const c10::IValue &from, std::deque<Tensor> &x)
 {
-    std::vector<Tensor> list = from.toTensorVector();
-    x.assign(list.begin(), list.end());
+    x.clear();
+    for (Tensor &t : from.toTensorVector()) x.push_back(std::move(t));
 }
 template <class T> void take(const c10::IValue &from, std::optional<T> &x)
 {
@@ -48,7 +48,7 @@ template <class Derived, class Base> class Cloneable : public Base {
     const Derived &self() const { return static_cast<const Derived &>(*this); }
 
 public:
-    std::unique_ptr<Base> clone() const override { return std::make_unique<Derived>(self()); }
+    std::unique_ptr<Base> clone() const override { return std::unique_ptr<Base>(new Derived(self())); }
     void serialize(serialize::OutputArchive &archive) const override
     {
         const_cast<Derived &>(self()).each([&](const char *name, const auto &x) { write(archive, name, x); });

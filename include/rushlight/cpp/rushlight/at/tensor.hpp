@@ -331,11 +331,20 @@ public:
 
 namespace detail {
 
-inline const rush_op *find(const char *name)
+/* The operations that functions.inc names, as they were found: in each program or library by itself, since the places are those of its own header. */
+C10_HIDDEN inline std::atomic<const rush_op *> found[RUSH_AT_OPS];
+
+C10_NOINLINE inline const rush_op *find_first(size_t place, const char *name)
 {
     const rush_op *op = rush_op_find(name);
     if (!op) fail<Error>("this operation is not part of the library that is loaded");
+    found[place].store(op, std::memory_order_release);
     return op;
+}
+inline const rush_op *find(size_t place, const char *name)
+{
+    const rush_op *op = found[place].load(std::memory_order_acquire);
+    return C10_LIKELY(op) ? op : find_first(place, name);
 }
 
 /* A new tensor requires a gradient where its options say so, which no operation is told. */
@@ -347,6 +356,7 @@ inline Tensor as_asked(Tensor t, const TensorOptions &options)
 
 /* One call: its scope, its arguments as values, its results as objects. */
 class Call {
+    const rush_op *op = nullptr;
     size_t mark = rush_scope_open();
 
     template <class T> T take(const rush_value &v)
@@ -374,7 +384,7 @@ class Call {
         }
         raise();
     }
-    static void checked(int failure, const rush_op *op, const rush_value *in)
+    void checked(int failure, const rush_value *in) const
     {
         if (C10_UNLIKELY(failure)) failed(op, in);
     }
@@ -436,6 +446,7 @@ class Call {
 
 public:
     Call() = default;
+    explicit Call(const rush_op *called) : op(called) {}
     Call(const Call &) = delete;
     Call &operator=(const Call &) = delete;
     ~Call() { rush_scope_close(mark); }
@@ -443,30 +454,30 @@ public:
     /* One candidate: functions.inc has thousands of arguments, and choosing among all overloads for each took half of the time to parse it. */
     template <class T> rush_value operator()(const T &x) { return boxed(x); }
 
-    void call(const rush_op *op, const rush_value *in, rush_value *out) { checked(rush_call(op, in, out), op, in); }
-    template <class T> T call(const rush_op *op, const rush_value *in)
+    void call(const rush_value *in, rush_value *out) { checked(rush_call(op, in, out), in); }
+    template <class T> T call(const rush_value *in)
     {
         rush_value out[RUSH_MAXOUT] = {};
-        call(op, in, out);
+        call(in, out);
         if constexpr (is_tuple<T>::value) return take_all(out, std::make_index_sequence<std::tuple_size_v<T>>(), static_cast<T *>(nullptr));
         else if constexpr (!std::is_void_v<T>) return take<T>(out[0]);
     }
-    Tensor inplace(const rush_op *op, const rush_value *in)
+    Tensor inplace(const rush_value *in)
     {
         rush_value out[RUSH_MAXOUT] = {};
-        checked(rush_call_inplace(op, in, out), op, in);
+        checked(rush_call_inplace(op, in, out), in);
         return Tensor::of(in[0].t);
     }
     /* Results into tensors that are given; those that are undefined are made. */
-    void into(const rush_op *op, const rush_value *in, std::initializer_list<Tensor *> results)
+    void into(const rush_value *in, std::initializer_list<Tensor *> results)
     {
         rush_value out[RUSH_MAXOUT] = {};
         bool given = true;
         size_t i = 0;
         for (Tensor *r : results) given &= r->defined(), out[i++] = rush_v_tensor(r->get());
-        if (given) return checked(rush_call_out(op, in, out), op, in);
+        if (given) return checked(rush_call_out(op, in, out), in);
         for (rush_value &v : out) v = rush_v_none();
-        checked(rush_call(op, in, out), op, in);
+        checked(rush_call(op, in, out), in);
         i = 0;
         for (Tensor *r : results) *r = Tensor::of(out[i++].t);
     }
