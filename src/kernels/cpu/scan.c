@@ -49,4 +49,5 @@ RUSH_KERNELS(scan) = {
     .sum_blocks = {sum_blocks_i64, sum_blocks_f32, sum_blocks_f64, sum_blocks_c64, sum_blocks_c128},
     .best = {best_i64, best_f32, best_f64},
     .lse = {NULL, lse_f32, lse_f64},
+    .prod_back = {[SCAN_F32] = prod_back_f32, [SCAN_F64] = prod_back_f64},
 };

@@ -1,6 +1,7 @@
 /* scan.c - running sums, products, extremes along a dim, and what is made of differences of neighbours. */
 #include "kernels/cpu/scan.h"
 #include "op/formula.h"
+#include "op/watch.h"
 #include "tensor/backend.h"
 #include <complex.h>
 #include <math.h>
@@ -48,6 +49,15 @@ static void long_sums(job *j, int type, int64_t outer)
     }
 }
 
+/* What was expanded along dimension d: its first numbers, of size 1 there. */
+static rush_tensor *first_of(const rush_tensor *x, int d)
+{
+    int64_t size[RUSH_MAXDIM];
+    memcpy(size, x->size, sizeof *size * x->ndim);
+    size[d] = 1;
+    return rush_tensor_alias(x, x->ndim, size, x->stride, x->offset);
+}
+
 static void scan(rush_tensor *x, int64_t dim, const rush_scan_fn *fns, rush_tensor *y, rush_tensor *index, bool min)
 {
     static const uint8_t computes[] = {RUSH_I64, RUSH_F32, RUSH_F64, RUSH_C64, RUSH_C128};
@@ -57,16 +67,18 @@ static void scan(rush_tensor *x, int64_t dim, const rush_scan_fn *fns, rush_tens
         rush_fail(RUSH_NOT_IMPLEMENTED, "not implemented for %s", rush_dtype_name(y->dtype));
         return;
     }
-    rush_tensor *from = rush_cast_copy(x, computes[type]);
+    int64_t n = y->ndim ? y->size[d] : 1, outer = 1, inner = 1;
+    for (int k = 0; k < d; ++k) outer *= y->size[k];
+    for (int k = d + 1; k < y->ndim; ++k) inner *= y->size[k];
+    bool long_rows = fns == rush_k_scan->sum && inner == 1 && outer < 4 && n >= 4 * LONG;
+    bool same = inner == 1 && n > 1 && x->stride[d] == 0 && !long_rows && (fns == rush_k_scan->sum || fns == rush_k_scan->prod);
+    rush_tensor *from = rush_cast_copy(same ? first_of(x, d) : x, computes[type]);
     bool direct = y->dtype == computes[type] && rush_contiguous(y);
     rush_tensor *to = direct ? y : rush_tensor_new(computes[type], y->device, y->ndim, y->size);
     if (!from || !to) return;
-    job j = {{rush_ptr(from), rush_ptr(to), index ? rush_ptr(index) : NULL, y->ndim ? y->size[d] : 1, 1, min}, fns[type]};
-    int64_t outer = 1;
-    for (int k = 0; k < d; ++k) outer *= y->size[k];
-    for (int k = d + 1; k < y->ndim; ++k) j.s.inner *= y->size[k];
-    if (fns == rush_k_scan->sum && j.s.inner == 1 && outer < 4 && j.s.n >= 4 * LONG) long_sums(&j, type, outer);
-    else rush_parallel_for(outer, RUSH_MAX(1, 32768 / (j.s.n * j.s.inner)), run_job, &j);
+    job j = {{rush_ptr(from), rush_ptr(to), index ? rush_ptr(index) : NULL, n, inner, min, same}, fns[type]};
+    if (long_rows) long_sums(&j, type, outer);
+    else rush_parallel_for(outer, RUSH_MAX(1, 32768 / (n * inner)), run_job, &j);
     if (!direct) rush_copy_into(y, to);
 }
 
@@ -132,22 +144,41 @@ static rush_tensor *recurrence(rush_tensor *a, rush_tensor *b, int64_t dim)
     return b;
 }
 
+static bool is_even(const rush_tensor *x, int d) { return x->size[d] > 1 && x->stride[d] == 0; }
+
+/* Is there a zero in x? What was expanded is looked at once, unless somebody sees the operations. */
+static bool has_zero(rush_tensor *x)
+{
+    if (!rush_has_data(x)) return false;
+    for (int d = 0; x && d < x->ndim && !rush_is_watched(x); ++d)
+        if (is_even(x, d)) x = part(x, d, 0, 1);
+    rush_tensor *zeros = T("any", V(eq(x, 0)));
+    return zeros && rush_number_of(zeros) != 0;
+}
+
+/* Real numbers whose lines along d lie in memory in one piece, and nobody who would see another operation than PyTorch's. */
+static bool is_one_pass(rush_tensor *g, rush_tensor *x, rush_tensor *y, int d)
+{
+    return (y->dtype == RUSH_F32 || y->dtype == RUSH_F64) && g->dtype == y->dtype && y->device.type == RUSH_CPU && y->stride[d] == 1 && g->layout == RUSH_STRIDED
+        && !rush_is_watched(g) && !rush_is_watched(x) && !rush_is_watched(y);
+}
+
 static void cumprod_grad(rush_grads *s)
 {
     rush_tensor *g = s->g[0], *x = s->in[0].t, *y = s->out[0].t;
     int64_t dim = s->in[1].i;
     if (!g) return;
     if (x->dtype != y->dtype) x = to_dtype(x, y->dtype);
-    if (!x || x->numel == 0 || x->ndim == 0) {
-        s->gin[0] = g;
+    if (!x || x->numel == 0 || x->ndim == 0 || x->size[rush_dim_wrap(dim, x->ndim)] == 1) {
+        s->gin[0] = to_dtype(g, s->in[0].t->dtype);
         return;
     }
     int d = rush_dim_wrap(dim, x->ndim);
-    rush_tensor *zeros = T("any", V(eq(x, 0)));
-    if (!zeros) return;
+    bool zeros = has_zero(x);
+    if (rush_failed()) return;
     rush_tensor *gx;
-    if (!rush_number_of(zeros)) {
-        gx = div_(reverse_cumsum(mul(g, conj_(y)), d), conj_(x));
+    if (!zeros) {
+        gx = is_one_pass(g, x, y, d) ? T("_cumprod_backward", V(g), V(x), V(y), V((int64_t)d)) : div_(reverse_cumsum(mul(g, conj_(y)), d), conj_(x));
     } else { /* without dividing: the products before, times what comes of each later factor */
         rush_tensor *xc = conj_(x), *one = T("ones_like", V(part(y, d, 0, 1)));
         rush_tensor *before = joined(one, part(y, d, 0, x->size[d] - 1), d);
@@ -159,6 +190,53 @@ static void cumprod_grad(rush_grads *s)
 static rush_op op_cumprod = {
     .schema = "cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", .method = RUSH_METHODS,
     .doc = "Running product along dim.", .shape = sum_shape, .cpu = cumprod_cpu, .grad = cumprod_grad, .saves = "self, result", .flags = RUSH_OUT_CASTS,
+};
+
+/* The derivative where no number is zero, in one pass. PyTorch's graph of it ends with a division. */
+
+static int cumprod_backward_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const rush_tensor *g = in[0].t, *x = in[1].t, *y = in[2].t;
+    int d = rush_dim_wrap(in[3].i, y->ndim);
+    if (d < 0) return -1;
+    RUSH_CHECK(rush_same_sizes(g, y) && rush_same_sizes(x, y), RUSH_RUNTIME_ERROR, "the gradient has shape %s, self %s, the output %s", rush_shape_of(g),
+               rush_shape_of(x), rush_shape_of(y));
+    RUSH_CHECK(g->dtype == y->dtype && x->dtype == y->dtype, RUSH_RUNTIME_ERROR, "the gradient is of type %s, self of %s, the output of %s", rush_dtype_word(g->dtype),
+               rush_dtype_word(x->dtype), rush_dtype_word(y->dtype));
+    RUSH_CHECK(y->dtype == RUSH_F32 || y->dtype == RUSH_F64, RUSH_NOT_IMPLEMENTED, "not implemented for %s", rush_dtype_name(y->dtype));
+    return rush_out_t(out, 0, y, y->dtype, y->ndim, y->size) ? 0 : -1;
+}
+
+static rush_tensor *as_it_is(rush_tensor *x) { return x->flags & (RUSH_T_CONJ | RUSH_T_NEG) ? rush_cast_copy(x, x->dtype) : x; }
+
+static void cumprod_backward_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *p[4] = {out[0].t, as_it_is(in[0].t), as_it_is(in[1].t), as_it_is(in[2].t)};
+    int d = rush_dim_wrap(in[3].i, p[0]->ndim);
+    rush_scan_lines l = {p[0]->ndim ? p[0]->size[d] : 1};
+    if (!p[1] || !p[2] || !p[3] || !p[0]->numel) return;
+    if (p[0]->ndim) l.result = p[0]->stride[d], l.g = p[1]->stride[d], l.x = p[2]->stride[d], l.y = p[3]->stride[d];
+    rush_lines(4, p, d, 0, rush_k_scan->prod_back[type_of(p[0]->dtype)], &l);
+}
+
+static void cumprod_backward_grad(rush_grads *s)
+{
+    rush_tensor *gg = s->g[0], *g = s->in[0].t, *x = s->in[1].t, *y = s->in[2].t, *gx = s->out[0].t;
+    if (!gg) return;
+    int d = rush_dim_wrap(s->in[3].i, y->ndim);
+    if (!rush_grad_enabled() && y->ndim && is_even(gg, d) && is_even(x, d)) gg = part(gg, d, 0, 1), x = part(x, d, 0, 1);
+    rush_tensor *h = div_(gg, x);
+    if (rush_needs(s, 1)) s->gin[1] = mul(neg(h), gx);
+    if (!rush_needs(s, 0) && !rush_needs(s, 2)) return;
+    rush_tensor *sums = cumsum(h ? expand_to(h, y) : NULL, d);
+    if (rush_needs(s, 0)) s->gin[0] = mul(sums, y);
+    if (rush_needs(s, 2)) s->gin[2] = mul(sums, g);
+}
+
+static rush_op op__cumprod_backward = {
+    .schema = "_cumprod_backward(Tensor grad, Tensor self, Tensor output, int dim) -> Tensor", .node = "DivBackward0",
+    .doc = "The derivative of cumprod where self has no zero.", .shape = cumprod_backward_shape, .cpu = cumprod_backward_cpu, .grad = cumprod_backward_grad,
+    .saves = "grad@output, self, output@grad, result@self", .flags = RUSH_HIDDEN | RUSH_STRIDED_OUT,
 };
 
 /* ---- extremes ---- */
@@ -374,5 +452,5 @@ static rush_op op_cumulative_dx = {.row = &running, .schema = "cumulative_trapez
 static rush_op op_trapz_x = {.schema = "trapz.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", .doc = "trapezoid.", .run = trapezoid_run};
 static rush_op op_trapz_dx = {.schema = "trapz.dx(Tensor y, *, float dx=1, int dim=-1) -> Tensor", .doc = "trapezoid.", .run = trapezoid_even_run};
 
-RUSH_FAMILY(scan, &op_cumsum, &op_cumprod, &op_cummax, &op_cummin, &op_logcumsumexp, &op_diff, &op_trapezoid_x, &op_trapezoid_dx, &op_cumulative_x,
+RUSH_FAMILY(scan, &op_cumsum, &op_cumprod, &op__cumprod_backward, &op_cummax, &op_cummin, &op_logcumsumexp, &op_diff, &op_trapezoid_x, &op_trapezoid_dx, &op_cumulative_x,
             &op_cumulative_dx, &op_trapz_x, &op_trapz_dx)
