@@ -6,6 +6,7 @@
  * is defined (inside the class), their bodies and what these call where RUSH_AT_BODIES is; else, for functions.hpp, all other
  * functions. So what needs only the class is not made to parse thousands of them. What a call is made of is at::detail::Call.
  */
+#include "base/kept.h"
 #include "cmd/print.h"
 #include <stdio.h>
 
@@ -390,7 +391,9 @@ static void print_method_bodies(const rush_op *op)
 void print_at(void)
 {
     printf("/* functions.inc - ATen's functions and methods, printed from the registry for rushlight/at/tensor.hpp and functions.hpp. */\n#ifdef RUSH_AT_METHODS\n");
-    printf("#define RUSH_AT_OPS %d\n", place_of(NULL));
+    uint64_t names = RUSH_HASH_NOTHING;
+    for (const rush_op *op = rush_op_first(); op; op = rush_op_next(op)) names = rush_hash_text(names, op->name);
+    printf("#define RUSH_AT_OPS %d\n#define RUSH_AT_NAMES names_%016llx\n", place_of(NULL), (unsigned long long)names);
     for (const rush_op *op = rush_op_first(); op; op = rush_op_next(op))
         if (wanted(op)) print_declarations(op);
     printf("#elif defined RUSH_AT_BODIES\n");

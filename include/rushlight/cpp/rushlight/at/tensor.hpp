@@ -331,20 +331,23 @@ public:
 
 namespace detail {
 
-/* The operations that functions.inc names, as they were found: in each program or library by itself, since the places are those of its own header. */
-C10_HIDDEN inline std::atomic<const rush_op *> found[RUSH_AT_OPS];
+/* The operations that functions.inc names, as they were found: in each program or library by itself, and under a name that is made of all names, since
+ * the places are those of one header: parts that were compiled with others may be linked into the same library. */
+inline namespace RUSH_AT_NAMES {
+C10_HIDDEN inline const rush_op *found[RUSH_AT_OPS] = {};
 
 C10_NOINLINE inline const rush_op *find_first(size_t place, const char *name)
 {
     const rush_op *op = rush_op_find(name);
     if (!op) fail<Error>("this operation is not part of the library that is loaded");
-    found[place].store(op, std::memory_order_release);
+    __atomic_store_n(&found[place], op, __ATOMIC_RELEASE);
     return op;
 }
 inline const rush_op *find(size_t place, const char *name)
 {
-    const rush_op *op = found[place].load(std::memory_order_acquire);
+    const rush_op *op = __atomic_load_n(&found[place], __ATOMIC_ACQUIRE);
     return C10_LIKELY(op) ? op : find_first(place, name);
+}
 }
 
 /* A new tensor requires a gradient where its options say so, which no operation is told. */
