@@ -11,7 +11,6 @@
 #include "base/kept.h"
 #include "base/text.h"
 #include "op/later_list.h"
-#include "ops/elementwise/pointwise.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -25,6 +24,10 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#undef I /* the words of pointwise.def are wanted as they stand */
+#undef INFINITY
+#undef NAN
 
 extern char **environ;
 
@@ -74,8 +77,15 @@ int rush_later_compile(rush_later_how now)
 
 static const char *const word[] = {"x", "y", "z", "a", "b", "c", "d"}; /* of operands and arguments */
 
-static const char *value_of(int row) { return row == WHERE ? "x != 0 ? y : z" : rush_pw_rows[row].value; }
-static bool truth(int row) { return row != WHERE && rush_pw_rows[row].result == RUSH_PW_BOOL; }
+static const struct { const char *value; bool truth; } rows[] = {
+#define TRUTH_SAME false
+#define TRUTH_REAL false
+#define TRUTH_BOOL true
+#define ROW(id, operands, dtypes, result, schema, value, ...) [RUSH_PW_##id] = {#value, TRUTH_##result},
+#include "kernels/pointwise.def"
+#undef ROW
+    [WHERE] = {"x != 0 ? y : z", false},
+};
 
 static const char *const name[] = {[STEP >> 12] = "s%d", [FLOATS >> 12] = "p%d[i]", [BYTES >> 12] = "(float)(p%d[i] != 0)", [NUMBER >> 12] = "c%d"};
 
@@ -104,7 +114,7 @@ static void put_kind(FILE *f, const kind *k)
             fprintf(f, name[at >> 12], at & ~KIND);
             fputs(";", f);
         }
-        fprintf(f, " s%d = (float)(%s%s%s); }\n", i, truth(s->row) ? "(" : "", value_of(s->row), truth(s->row) ? ") != 0" : "");
+        fprintf(f, " s%d = (float)(%s%s%s); }\n", i, rows[s->row].truth ? "(" : "", rows[s->row].value, rows[s->row].truth ? ") != 0" : "");
     }
     for (int i = 0; i < k->n; ++i) /* behind all that is read of the same memory */
         if (k->part[i].to) fprintf(f, "        p%d[i] = s%d;\n", k->part[i].to & ~KIND, i);
@@ -296,12 +306,12 @@ static int row_of(const later_step *s)
 static bool describe(call *c, const later_list *list, const later_step *s, int i, part *p)
 {
     const int row = row_of(s);
-    if (row < 0 || s->x[0].dtype != (truth(row) ? RUSH_BOOL : RUSH_F32) || s->x[0].compute != s->x[0].dtype) return false;
+    if (row < 0 || s->x[0].dtype != (rows[row].truth ? RUSH_BOOL : RUSH_F32) || s->x[0].compute != s->x[0].dtype) return false;
     *p = (part){.row = (uint16_t)row};
     for (int k = 1; k < s->loop.n; ++k)
         if (!(p->x[k - 1] = (uint16_t)operand(c, list, &s->x[k]))) return false;
     for (int k = 0; k < 4; ++k)
-        if (rush_names(value_of(row), word[3 + k])) p->argument[k] = (uint16_t)add_number(c, (float)s->args.re[k]);
+        if (rush_names(rows[row].value, word[3 + k])) p->argument[k] = (uint16_t)add_number(c, (float)s->args.re[k]);
     c->seen[s->x[0].cell] = (uint16_t)(STEP + i);
     return true;
 }
@@ -355,7 +365,7 @@ bool rush_later_run_compiled(const later_list *list, int first, int end)
     for (int i = 0; i < list->ncells; ++i)
         if ((c.seen[i] & KIND) == STEP && list->cell[i].data) {
             part *last = &parts[c.seen[i] & ~KIND];
-            last->to = (uint16_t)add_memory(&c, list->cell[i].data, NULL, truth(last->row));
+            last->to = (uint16_t)add_memory(&c, list->cell[i].data, NULL, rows[last->row].truth);
         }
     kind *k = kind_of(parts, steps);
     if (!k) return false;
