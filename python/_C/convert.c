@@ -52,7 +52,7 @@ static int take_keyword(wanted *w, PyObject *name, PyObject *x)
     if (!PyUnicode_CompareWithASCIIString(name, "dtype")) {
         if (x != Py_None) ok = py_to_dtype(x, &w->dtype);
     } else if (!PyUnicode_CompareWithASCIIString(name, "device")) {
-        if (x != Py_None) ok = w->has_device = true, py_to_device(x, &w->device);
+        if (x != Py_None) w->has_device = true, ok = py_to_device(x, &w->device);
     } else if (!PyUnicode_CompareWithASCIIString(name, "tensor") || !PyUnicode_CompareWithASCIIString(name, "other")) {
         if (!py_is_tensor(x)) return 0;
         w->dtype = py_tensor_of(x)->dtype, w->device = py_tensor_of(x)->device, w->has_device = true;
