@@ -8,6 +8,7 @@
  * an empty file says so to those who ask again. What succeeds is kept too (base/kept.h), under a hash of all that it is made of.
  */
 #define _GNU_SOURCE
+#include "base/hash.h"
 #include "base/kept.h"
 #include "base/text.h"
 #include "op/later_list.h"
@@ -302,6 +303,19 @@ static int row_of(const later_step *s)
     return s->loop.loop == rush_k_pw_misc->where[sizeof(float)] && s->x[0].compute == RUSH_F32 ? WHERE : -1;
 }
 
+/* Bit k: the row's value names argument k. Looked for in its text once: a run asks for each of its steps. */
+static unsigned arguments_of(int row)
+{
+    enum { KNOWN = 16 };
+    static atomic_uchar found[WHERE + 1];
+    unsigned bits = atomic_load_explicit(&found[row], memory_order_relaxed);
+    if (bits) return bits;
+    for (int k = 0; k < 4; ++k)
+        if (rush_names(rows[row].value, word[3 + k])) bits |= 1u << k;
+    atomic_store_explicit(&found[row], (unsigned char)(bits | KNOWN), memory_order_relaxed);
+    return bits;
+}
+
 /* Step i of a run as a part, and what it needs in c. */
 static bool describe(call *c, const later_list *list, const later_step *s, int i, part *p)
 {
@@ -311,15 +325,14 @@ static bool describe(call *c, const later_list *list, const later_step *s, int i
     for (int k = 1; k < s->loop.n; ++k)
         if (!(p->x[k - 1] = (uint16_t)operand(c, list, &s->x[k]))) return false;
     for (int k = 0; k < 4; ++k)
-        if (rush_names(rows[row].value, word[3 + k])) p->argument[k] = (uint16_t)add_number(c, (float)s->args.re[k]);
+        if (arguments_of(row) >> k & 1) p->argument[k] = (uint16_t)add_number(c, (float)s->args.re[k]);
     c->seen[s->x[0].cell] = (uint16_t)(STEP + i);
     return true;
 }
 
 static kind *kind_of(const part *p, int n)
 {
-    uint64_t h = RUSH_HASH_NOTHING;
-    for (const uint16_t *u = (const uint16_t *)p; u < (const uint16_t *)(p + n); ++u) h = (h ^ *u) * 1099511628211u;
+    const uint64_t h = rush_hash_bytes((const char *)p, (size_t)n * sizeof *p);
     _Atomic(kind *) *bucket = &kinds[h % BUCKETS];
     kind *first = atomic_load_explicit(bucket, memory_order_acquire), *k = first;
     while (k && (k->hash != h || k->n != n || memcmp(k->part, p, (size_t)n * sizeof *p))) k = k->next;

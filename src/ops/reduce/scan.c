@@ -49,6 +49,8 @@ static void long_sums(job *j, int type, int64_t outer)
     }
 }
 
+static bool is_even(const rush_tensor *x, int d) { return x->ndim && x->size[d] > 1 && x->stride[d] == 0; }
+
 /* What was expanded along dimension d: its first numbers, of size 1 there. */
 static rush_tensor *first_of(const rush_tensor *x, int d)
 {
@@ -71,7 +73,7 @@ static void scan(rush_tensor *x, int64_t dim, const rush_scan_fn *fns, rush_tens
     for (int k = 0; k < d; ++k) outer *= y->size[k];
     for (int k = d + 1; k < y->ndim; ++k) inner *= y->size[k];
     bool long_rows = fns == rush_k_scan->sum && inner == 1 && outer < 4 && n >= 4 * LONG;
-    bool same = inner == 1 && n > 1 && x->stride[d] == 0 && !long_rows && (fns == rush_k_scan->sum || fns == rush_k_scan->prod);
+    bool same = inner == 1 && is_even(x, d) && !long_rows && (fns == rush_k_scan->sum || fns == rush_k_scan->prod);
     rush_tensor *from = rush_cast_copy(same ? first_of(x, d) : x, computes[type]);
     bool direct = y->dtype == computes[type] && rush_contiguous(y);
     rush_tensor *to = direct ? y : rush_tensor_new(computes[type], y->device, y->ndim, y->size);
@@ -143,8 +145,6 @@ static rush_tensor *recurrence(rush_tensor *a, rush_tensor *b, int64_t dim)
     }
     return b;
 }
-
-static bool is_even(const rush_tensor *x, int d) { return x->size[d] > 1 && x->stride[d] == 0; }
 
 /* Is there a zero in x? What was expanded is looked at once, unless somebody sees the operations. */
 static bool has_zero(rush_tensor *x)
@@ -224,7 +224,7 @@ static void cumprod_backward_grad(rush_grads *s)
     rush_tensor *gg = s->g[0], *g = s->in[0].t, *x = s->in[1].t, *y = s->in[2].t, *gx = s->out[0].t;
     if (!gg) return;
     int d = rush_dim_wrap(s->in[3].i, y->ndim);
-    if (!rush_grad_enabled() && y->ndim && is_even(gg, d) && is_even(x, d)) gg = part(gg, d, 0, 1), x = part(x, d, 0, 1);
+    if (!rush_grad_enabled() && is_even(gg, d) && is_even(x, d)) gg = part(gg, d, 0, 1), x = part(x, d, 0, 1);
     rush_tensor *h = div_(gg, x);
     if (rush_needs(s, 1)) s->gin[1] = mul(neg(h), gx);
     if (!rush_needs(s, 0) && !rush_needs(s, 2)) return;
