@@ -37,6 +37,7 @@
 #define MAPPED_FROM ((size_t)256 << 10) /* larger blocks are pages of their own: in the heap they would leave holes */
 #define HUGE_FROM ((size_t)4 << 20)
 #define HUGE_PAGE ((size_t)2 << 20)
+#define WIDE 8                         /* classes to four times the size */
 #define SPARE ((size_t)16 << 20) /* cached beyond the peak of what was in use */
 
 typedef struct block {
@@ -508,11 +509,17 @@ static void free_all(big *b)
     }
 }
 
+/* What may lie idle. */
+static size_t cache_room(void) { return RUSH_MIN(cache_limit, atomic_load_explicit(&peak_bytes, memory_order_relaxed) + SPARE); }
+
+/* Where a new block would soon drive out others, the least of those that are there and up to four times as large serves instead: a program whose
+ * sizes come in turn would get pages of the system, which are cleared first, for each of them in every turn. */
 static void *big_alloc(const thread_memory *m, int c, size_t *size)
 {
     big *b = NULL;
     rush_lock(RUSH_LOCK_MEMORY);
-    for (int k = c; !b && k <= c + m->wider && k < BIG_CLASSES; ++k)
+    bool full = cached_bytes + atomic_load_explicit(&big_bytes, memory_order_relaxed) + *size > cache_room();
+    for (int k = c; !b && k <= c + (full ? WIDE : m->wider) && k < BIG_CLASSES; ++k)
         if ((b = big_free[k])) unlink_big(b, k);
     rush_unlock(RUSH_LOCK_MEMORY);
     if (b) return *size = b->size, b;
@@ -524,7 +531,7 @@ static void *big_alloc(const thread_memory *m, int c, size_t *size)
 
 static void big_give(int c, void *p, size_t size)
 {
-    size_t limit = RUSH_MIN(cache_limit, atomic_load_explicit(&peak_bytes, memory_order_relaxed) + SPARE);
+    size_t limit = cache_room();
     if (size > limit) {
         big_to_system(p, size);
         return;
@@ -636,7 +643,7 @@ void rush_memory_stats_read(rush_memory_stats *s)
 void rush_memory_wide(bool wide)
 {
     thread_memory *m = me();
-    if (m) m->wider = wide ? 8 : 0;
+    if (m) m->wider = wide ? WIDE : 0;
 }
 
 void rush_memory_trim(void)
