@@ -140,6 +140,19 @@ class Values(nn.Module):
         return Pair(y, z)
 
 
+class Padded(nn.Module):
+    """In evaluation without gradients PyTorch computes a layer in one call, and leaves the padding away."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 8, batch_first=True, activation="gelu"), 2)
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x, padding):
+        y = self.encoder(x, src_key_padding_mask=padding)
+        return self.attention(y, y, x, key_padding_mask=padding) + (self.encoder(x), self.attention(x, x, x, need_weights=False)[0])
+
+
 def cases():
     torch.manual_seed(0)
     pixels, tokens, x = torch.randn(2, 1, 8, 8), torch.randint(0, 10, (3, 4)), torch.randn(3, 3)
@@ -153,6 +166,9 @@ def cases():
     yield "control", torch.jit.script(Control().eval()), (x, True, ["a", "b"])
     yield "cells", torch.jit.script(Cells()), ([torch.randn(2, 3) for _ in range(3)],)
     yield "values", torch.jit.script(Values()), (torch.randn(2, 3),)
+    rows = torch.randn(3, 5, 8), torch.arange(5) >= torch.tensor([[5], [2], [3]])
+    with torch.no_grad():
+        yield "padded_traced", torch.jit.trace(Padded().eval(), rows), rows
 
 
 def plain(path):

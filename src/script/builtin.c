@@ -1185,8 +1185,8 @@ FUNCTION(manual_seed)
 
 FUNCTION(default_dtype) { (void)c; return give_int(out, rush_script_dtype_code(rush_default_dtype())); }
 
-/* Forms of attention that PyTorch takes where get_fastpath_enabled() says so; here it says no, and nothing comes to them. */
-FUNCTION(fast_path) { (void)out; return rush_fail(RUSH_NOT_IMPLEMENTED, "%s is a fast path of PyTorch that is not taken here", c->name); }
+/* What scripted encoders ask where get_fastpath_enabled() says yes; here it says no, and nothing comes to it. */
+FUNCTION(left_aligned) { (void)out; return rush_fail(RUSH_NOT_IMPLEMENTED, "%s belongs to a fast path of PyTorch that is not taken here", c->name); }
 
 FUNCTION(is_same_size)
 {
@@ -1222,12 +1222,12 @@ static const struct { const char *name; script_builtin f; } table[] = {
     {"NotImplementedError", exception}, {"IndexError", exception}, {"KeyError", exception}, {"warn", warn}, {"print", print}, {"is_autocast_enabled", constant_false},
     {"is_autocast_cpu_enabled", constant_false}, {"get_fastpath_enabled", constant_false}, {"is_scripting", constant_true}, {"is_tracing", constant_false}, {"is_grad_enabled", is_grad_enabled},
     {"set_grad_enabled", set_grad_enabled}, {"manual_seed", manual_seed}, {"get_default_dtype", default_dtype}, {"_size_if_not_equal", is_same_size},
-    {"_native_multi_head_attention", fast_path}, {"_transformer_encoder_layer_fwd", fast_path}, {"_nested_tensor_from_mask_left_aligned", fast_path}, {"_nested_tensor_from_mask", fast_path},
-    {"to_padded_tensor", fast_path}};
+    {"_nested_tensor_from_mask_left_aligned", left_aligned}};
 
 script_builtin rush_script_builtin_find(const char *name)
 {
     for (size_t i = 0; i < RUSH_COUNT(table); ++i)
         if (!strcmp(table[i].name, name)) return table[i].f;
-    return rush_script_text_method(name);
+    script_builtin ragged = rush_script_ragged(name);
+    return ragged ? ragged : rush_script_text_method(name);
 }

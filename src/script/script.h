@@ -222,6 +222,7 @@ typedef int (*script_builtin)(script_call *, script_value *out);
 
 script_builtin rush_script_builtin_find(const char *name); /* NULL: no such */
 script_builtin rush_script_text_method(const char *name);  /* those of texts alone */
+script_builtin rush_script_ragged(const char *name);       /* those of rows with lengths of their own */
 const script_value *rush_script_argument(const script_call *, int k, const char *name); /* the one of this name, or the k-th; NULL: not given, or None */
 int rush_script_run_op(const rush_op *, script_call *, script_value *out);
 /* self is UNSET for functions. One reference in *out. */

@@ -176,12 +176,22 @@ static rush_op op_safe_softmax = {
     .doc = "softmax, but 0 instead of NaN where all elements along dim are -inf.", .run = safe_run, .flags = RUSH_HIDDEN | RUSH_WHOLE,
 };
 
-/* in = self, mask, dim, mask_type: 0 a mask of queries and keys, 1 of keys (batch, keys), 2 of each element */
+/* in = self, mask, dim, mask_type: for a mask of two dims and scores (batch, heads, queries, keys) 0 says (queries, keys), 1 (batch, keys) */
 static int masked_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *mask = in[1].t;
     RUSH_CHECK(mask->dtype == RUSH_BOOL, RUSH_RUNTIME_ERROR, "Mask should be a boolean tensor");
-    if (HAS(in[3]) && in[3].i == 1 && mask->ndim == 2 && x->ndim == 4) mask = T("view", V(mask), INTS(mask->size[0], 1, 1, mask->size[1]));
+    RUSH_CHECK(rush_dtype_is_float(x->dtype), RUSH_NOT_IMPLEMENTED, "\"masked_softmax\" not implemented for '%s'", rush_dtype_word(x->dtype));
+    bool of_scores = x->ndim == 4 && mask->ndim == 2;
+    RUSH_CHECK(!of_scores || HAS(in[3]), RUSH_RUNTIME_ERROR, "Mask Type should be defined");
+    RUSH_CHECK(!of_scores || (in[3].i >= 0 && in[3].i <= 2), RUSH_RUNTIME_ERROR, "Mask Type should be 0 (src_mask) or 1 (src_key_padding_mask), or 2 (default_mask)");
+    if (of_scores && in[3].i < 2) {
+        bool keys = in[3].i == 1;
+        RUSH_CHECK(mask->size[1] == x->size[3] && mask->size[0] == x->size[keys ? 0 : 2], RUSH_RUNTIME_ERROR, "For mask_type == %d mask shape should be %s", keys,
+                   keys ? "(B, L)" : "(L, L)");
+        if (keys) mask = T("view", V(mask), INTS(mask->size[0], 1, 1, mask->size[1]));
+    }
+    else RUSH_CHECK(rush_same_sizes(mask, x), RUSH_RUNTIME_ERROR, "For mask_type == 2 mask shape should match input shape");
     rush_tensor *open = T("masked_fill.Scalar", V(x), V(mask), V(-(double)__builtin_inf()));
     return rush_result(out, T("softmax.int", V(open), HAS(in[2]) ? in[2] : V((int64_t)-1)));
 }
