@@ -32,6 +32,8 @@ RUSH_API int rush_program_input_at(const rush_module *, int i, rush_program_valu
 RUSH_API int rush_program_result_at(const rush_module *, int i, rush_program_value *);
 /* As rush_forward_all(), with room for as many results as there are. */
 RUSH_API int rush_program_run(rush_module *, int n, rush_tensor *const *in, int room, rush_tensor **out);
+/* 1: a run may change the module (buffers that count, programs of TorchScript), so that one thread at a time may run it; 0: several may; -1 and an error. */
+RUSH_API int rush_program_changes(const rush_module *);
 /* For inference alone from now on: what follows from its tensors is computed once, batch normalisation joins convolutions, weights
  * are kept once more in the form in which kernels read them, and sums may be made in another order. Parameters that change later are not
  * looked at again. 0; -1 and an error. */

@@ -236,6 +236,16 @@ int rush_program_freeze(rush_module *m)
     return 0;
 }
 
+int rush_program_changes(const rush_module *m)
+{
+    if (m && rush_lives(m, "a module") && rush_script_is_program(m)) return 1;
+    const rush_program *p = rush_program_of(m);
+    if (!p) return -1;
+    for (uint32_t i = 0; i < p->graph->nout; ++i)
+        if (p->out[i].into >= 0) return 1;
+    return 0;
+}
+
 const char *rush_program_text(const rush_module *m)
 {
     if (m && rush_lives(m, "a module") && rush_script_is_program(m)) return rush_script_program_text(m);

@@ -157,20 +157,27 @@ static bool fits(const serve_job *a, const serve_job *b)
     return true;
 }
 
-/* ---- how large a batch pays: nanoseconds for a row in batches of at most 1, 2, 4 ... rows; all with the lock ---- */
+/* ---- how large a batch pays, and whether its parts should be computed apart: nanoseconds for a row in batches of at most
+ * 1, 2, 4 ... rows; all with the lock ---- */
 
 static int size_of(int64_t rows) { return rows > 1 ? RUSH_MIN(64 - __builtin_clzll((unsigned long long)rows - 1), SERVE_SIZES - 1) : 0; }
 
-static bool is_known(const serve_model *m, int k) { return m->pace[k].runs >= 3; } /* the first ones prepare what later ones use */
+static bool is_known(const serve_pace *p) { return p->runs >= 3; } /* the first ones prepare what later ones use */
 
 /* The least that was seen, which is slowly forgotten: what else the machine has to do makes runs slower, none faster. */
-static void note_pace(serve_model *m, int64_t rows, uint64_t ns)
+static void note_pace(serve_pace *p, int64_t rows, uint64_t ns)
 {
-    if (rows < 1) return;
-    serve_pace *p = &m->pace[size_of(rows)];
     uint64_t each = ns / (uint64_t)rows + 1;
     p->ns = p->ns ? RUSH_MIN(each, p->ns + p->ns / 16 + 1) : each;
     p->runs += p->runs < 3;
+}
+
+/* Of the faster way; 0: not known. */
+static uint64_t pace_of(const serve_model *m, int k)
+{
+    const serve_pace *one = &m->pace[0][k], *parts = &m->pace[1][k];
+    if (!is_known(one)) return 0;
+    return is_known(parts) ? RUSH_MIN(one->ns, parts->ns) : one->ns;
 }
 
 /* The smallest size that is about as fast for a row as the fastest; as many as may be while nothing says that more are no faster. */
@@ -179,19 +186,28 @@ static int64_t rows_that_pay(const serve_model *m)
     uint64_t best = UINT64_MAX;
     int paying = 0, largest = 0;
     for (int k = 0; k < SERVE_SIZES; ++k)
-        if (is_known(m, k)) best = RUSH_MIN(best, m->pace[k].ns), largest = k;
-    while (paying < largest && (!is_known(m, paying) || m->pace[paying].ns > best + best / 16)) ++paying;
+        if (pace_of(m, k)) best = RUSH_MIN(best, pace_of(m, k)), largest = k;
+    while (paying < largest && (!pace_of(m, paying) || pace_of(m, paying) > best + best / 32)) ++paying;
     return paying < largest ? RUSH_MIN(INT64_C(1) << paying, m->max_batch) : m->max_batch;
 }
 
-/* Sizes that are not known are tried first, as soon as there are so many rows; later each 16th batch tries one again. */
+/* Sizes that are not known are tried first, as soon as there are so many rows; later each 32nd batch tries one again. */
 static int64_t rows_to_take(serve_model *m)
 {
     int top = size_of(m->max_batch), most = size_of(RUSH_MIN(m->rows, m->max_batch));
     unsigned turn = m->turn++;
     for (int k = 0; k <= most; ++k)
-        if (!is_known(m, k) && m->pace[k].tries < 4) return ++m->pace[k].tries, RUSH_MIN(INT64_C(1) << k, m->max_batch);
-    return turn % 16 == 15 ? RUSH_MIN(INT64_C(1) << turn / 16 % (unsigned)(top + 1), m->max_batch) : rows_that_pay(m);
+        if (!is_known(&m->pace[0][k]) && m->pace[0][k].tries < 4) return ++m->pace[0][k].tries, RUSH_MIN(INT64_C(1) << k, m->max_batch);
+    return turn % 32 == 31 ? RUSH_MIN(INT64_C(1) << turn / 32 % (unsigned)(top + 1), m->max_batch) : rows_that_pay(m);
+}
+
+/* Threads that compute some jobs each meet once, at the end, and not in every loop: that pays where a loop's end is waited for,
+ * and not where all read the same large weights. Tried where a batch takes a millisecond; each 32nd batch tries the other way. */
+static bool apart_pays(const serve_model *m, int64_t rows, int n)
+{
+    const serve_pace *one = &m->pace[0][size_of(rows)], *parts = &m->pace[1][size_of(rows)];
+    if (!m->apart || n < 2 || !is_known(one) || one->ns * (uint64_t)rows < 1000000 || rush_num_threads() < 2) return false;
+    return !is_known(parts) || (parts->ns < one->ns) != (m->turn % 32 == 7);
 }
 
 /* Takes what fits behind the first job, as it stands in the queue. Called with the lock. */
@@ -219,7 +235,7 @@ static int take(serve_model *m, serve_job **batch)
 static void wait_for_more(serve_model *m)
 {
     if (!m->delay_us || m->max_batch <= 1) return;
-    uint64_t all = m->pace[size_of(m->rows)].ns * (uint64_t)RUSH_MAX(m->rows, 1);
+    uint64_t all = pace_of(m, size_of(m->rows)) * (uint64_t)RUSH_MAX(m->rows, 1);
     struct timespec until = serve_time_of(m->first->queued_at + RUSH_MIN((uint64_t)m->delay_us * 1000u, all));
     while (m->first && m->rows < rows_that_pay(m) && !m->ending)
         if (pthread_cond_timedwait(&m->more, &m->lock, &until) == ETIMEDOUT) return;
@@ -342,6 +358,31 @@ void serve_instance_settle(void)
     rush_parallel_alone(false); /* OpenMP's number is each thread's own */
 }
 
+typedef struct parts {
+    void (*run)(void *arg, serve_job **, int n);
+    void *arg;
+    serve_job **batch;
+    int n;
+    int64_t rows, threads;
+} parts;
+
+/* The jobs before the k-th part: whole ones, with about equal numbers of rows. */
+static int jobs_before(const parts *p, int64_t k)
+{
+    int i = 0;
+    for (int64_t seen = 0; i < p->n && seen * p->threads < k * p->rows; ++i) seen += p->batch[i]->rows;
+    return i;
+}
+
+static void run_parts(void *arg, int64_t begin, int64_t end)
+{
+    const parts *p = arg;
+    int from = jobs_before(p, begin), to = jobs_before(p, end);
+    rush_grad_enabled_set(false); /* the pool's thread serves this instance alone */
+    rush_memory_wide(true);
+    if (from < to) p->run(p->arg, p->batch + from, to - from);
+}
+
 void serve_each_batch(serve_model *m, void (*run)(void *arg, serve_job **, int n), void *arg)
 {
     serve_job *batch[MOST_JOBS];
@@ -350,15 +391,17 @@ void serve_each_batch(serve_model *m, void (*run)(void *arg, serve_job **, int n
         while (!m->first && !m->ending) pthread_cond_wait(&m->more, &m->lock);
         if (!m->first) break;
         wait_for_more(m);
-        int n = take(m, batch);
+        parts p = {.run = run, .arg = arg, .batch = batch, .n = take(m, batch), .threads = RUSH_MIN(rush_num_threads(), MOST_JOBS)};
+        for (int i = 0; i < p.n; ++i) p.rows += batch[i]->rows;
+        bool apart = apart_pays(m, p.rows, p.n);
         if (m->first) pthread_cond_signal(&m->more); /* what did not fit, for another instance */
         pthread_mutex_unlock(&m->lock);
         uint64_t begin = serve_now(), took = 0;
-        int64_t rows = 0;
-        for (int i = 0; i < n; ++i) rows += batch[i]->rows;
-        if (n) run(arg, batch, n), took = serve_now() - begin, finish(m, batch, n);
+        if (apart) rush_parallel_for(p.threads, 1, run_parts, &p);
+        else if (p.n) run(arg, batch, p.n);
+        if (p.n) took = serve_now() - begin, finish(m, batch, p.n);
         pthread_mutex_lock(&m->lock);
-        if (n) note_pace(m, rows, took);
+        if (p.rows > 0) note_pace(&m->pace[apart][size_of(p.rows)], p.rows, took);
     }
     pthread_mutex_unlock(&m->lock);
 }

@@ -73,6 +73,7 @@ static int describe_all(serve_model *m, rush_module *net)
         batches &= v.ndim < 0 || (v.ndim > 0 && v.size[0] < 0);
     }
     m->max_batch = batches ? serve_given.max_batch : 1;
+    m->apart = rush_program_changes(net) == 0;
     return 0;
 }
 

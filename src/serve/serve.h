@@ -86,7 +86,8 @@ typedef struct serve_model {
     int64_t rows;            /* of them                                                  */
     bool ending;
     unsigned turn;           /* batches that were taken                                  */
-    serve_pace pace[SERVE_SIZES]; /* of batches of at most 2^k rows                      */
+    bool apart;              /* may runs of one instance's module overlap?                */
+    serve_pace pace[2][SERVE_SIZES]; /* of batches of at most 2^k rows, computed as one and [1] in parts */
 } serve_model;
 
 /* A model whose threads run; one reference. NULL and an error. */

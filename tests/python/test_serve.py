@@ -257,6 +257,41 @@ def test_batches_are_as_large_as_it_pays(tmp_path, pays):
     server.end()
 
 
+class Words(torch.nn.Module):
+    """Milliseconds for a few rows, so that the threads of an instance compute some jobs each."""
+
+    def __init__(self):
+        super().__init__()
+        self.word, self.layers = torch.nn.Embedding(100, 512), torch.nn.Sequential(*(torch.nn.Linear(512, 512), torch.nn.Tanh()) * 3)
+
+    def forward(self, ids):
+        return self.layers(self.word(ids)).mean(1)[:, :3]
+
+
+def test_jobs_of_a_batch_that_are_computed_apart(tmp_path):
+    torch.manual_seed(0)
+    net, ids = Words().eval(), torch.randint(100, (40, 32))
+    n = torch.export.Dim("n", max=1024)
+    torch.export.save(torch.export.export(net, (ids[:2],), dynamic_shapes=({0: n},)), tmp_path / "words.pt2")
+    with torch.no_grad():
+        right = net(ids)
+    server = Server(tmp_path, "--max-batch", "16")
+
+    def one(i):
+        rows = ids[i % 38:][:1 + i % 3].clone()
+        if i % 37 == 36:
+            rows[0, 5] = 100                    # no word: this job fails, and none beside it
+        body = json.dumps({"inputs": [{"name": "ids", "datatype": "INT64", "shape": list(rows.shape), "data": rows.flatten().tolist()}]})
+        status, content, _ = server.ask("POST", "/v2/models/words/infer", body)
+        if i % 37 == 36:
+            return status == 400 and b"index out of range" in content
+        got = torch.tensor(json.loads(content)["outputs"][0]["data"]).view(-1, 3)
+        return status == 200 and torch.allclose(got, right[i % 38:][:1 + i % 3], atol=1e-5)
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        assert all(pool.map(one, range(600)))
+    server.end()
+
+
 def test_a_delay_is_no_longer_than_the_model(tmp_path):
     save(tmp_path / "times.pt", 2.)
     server = Server(tmp_path, "--delay-us", "30000000", "--timeout-ms", "60000")
