@@ -15,7 +15,7 @@ static int parts_of(rush_tensor *qkv, rush_tensor *bias, int64_t heads, rush_ten
                (long long)heads, (long long)qkv->size[2]);
     RUSH_CHECK(bias->ndim == 1 && bias->size[0] == qkv->size[2], RUSH_RUNTIME_ERROR, "the bias %s is not one of %lld features", rush_shape_of(bias), (long long)qkv->size[2]);
     qkv = add(qkv, bias);
-    for (int i = 0; i < 3; ++i) part[i] = by_heads(rush_laid_plain(T("narrow", V(qkv), V(2), V(i * width), V(width))), heads);
+    for (int i = 0; i < 3; ++i) part[i] = by_heads(T("narrow", V(qkv), V(2), V(i * width), V(width)), heads);
     part[0] = mul(part[0], 1 / sqrt((double)RUSH_MAX(width / heads, 1)));
     return rush_failed() ? -1 : 0;
 }
