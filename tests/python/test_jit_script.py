@@ -1236,3 +1236,19 @@ def test_settings_that_nothing_reads_stay_and_constants_cannot_be_set():
 def test_functions_of_two_forms_are_found():
     both = torch._jit_internal.boolean_dispatch("pair", 1, False, divmod, max, "m", "both")
     assert torch._jit_internal.boolean_dispatched[both] == {"if_true": divmod, "if_false": max, "index": 1, "default": False, "arg_name": "pair"}
+
+
+class Ignoring(torch.nn.Module):
+    @torch.jit.ignore
+    def beside(self, x: torch.Tensor) -> torch.Tensor:
+        return x * len(str(x.tolist()))
+
+    def forward(self, x):
+        return self.beside(x) + 1
+
+
+@pytest.mark.parametrize("net", [Ignoring(), torch.nn.Sequential(Ignoring(), torch.nn.ReLU())])
+def test_modules_that_call_what_is_ignored_stay_in_python(net):
+    with pytest.warns(UserWarning, match="a call of Ignoring.beside, which is marked to stay in Python"):
+        scripted = torch.jit.script(net)
+    assert scripted(torch.ones(2)).equal(net(torch.ones(2)))

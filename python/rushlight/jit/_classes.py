@@ -181,7 +181,7 @@ class Module:
         try:
             return self.add(name, fn, f"{name}__getter" if isinstance(fn, property) else name)
         except (RuntimeError, NotSupportedError) as why:
-            del self.methods[name]
+            self.methods.pop(name, None)
             if isinstance(why, NotImplementedError) or not is_own(fn) or fn.__module__ == "rushlight.jit._library":
                 raise
             raise NotImplementedError(f"{type(self.module).__name__}.{name}, which is not written in the language") from why
@@ -204,12 +204,11 @@ class Module:
         raise RuntimeError(f"super() of '{self.module._get_name()}' has no '{name}'")
 
     def add(self, key, fn, name):
-        self.methods[key] = (name, None)
         fn = fn.fget if isinstance(fn, property) else fn.__func__ if isinstance(fn, (staticmethod, classmethod)) else fn
         modifier = getattr(fn, "_torchscript_modifier", None)
         if modifier == _jit_internal.FunctionModifiers.IGNORE:
-            del self.methods[key]
             raise NotImplementedError(f"a call of {type(self.module).__name__}.{name}, which is marked to stay in Python")
+        self.methods[key] = (name, None)    # while it is compiled: it may call itself
         compiler = Compiler(self.program, Source(fn), fn, self)
         self.methods[key] = (name, compiler.text(name, modifier in (_jit_internal.FunctionModifiers.UNUSED, _jit_internal.FunctionModifiers._DROP)))
         return name
