@@ -158,6 +158,17 @@ def test_mvlgamma_by_parts():
     assert torch.allclose(slope, torch.digamma(x.detach().unsqueeze(-1) - torch.arange(30000, dtype=torch.float64) / 2).sum(-1), rtol=1e-13, atol=0)
 
 
+@pytest.mark.parametrize("p", [255, 256, 257, 1000])
+def test_mvlgamma_of_a_large_dimension_is_the_sum_of_its_terms(p):
+    inf, constant = float("inf"), p * (p - 1) / 4 * math.log(math.pi)
+    x = torch.tensor([600.25, 128.25, 128.75, 100.1, 1.3, -7.9, 1e10, 127., 1e308, inf, -inf], dtype=torch.float64, requires_grad=True)
+    terms = x.detach().unsqueeze(-1) - torch.arange(p, dtype=torch.float64) / 2
+    result = torch.mvlgamma(x, p)
+    torch.testing.assert_close(result, torch.lgamma(terms).sum(-1) + constant, rtol=1e-12, atol=1e-10)
+    slope, = torch.autograd.grad(result.sum(), x)
+    torch.testing.assert_close(slope[:7], torch.digamma(terms).sum(-1)[:7], rtol=1e-11, atol=1e-9)
+
+
 F32 = torch.ones(4, 4)
 CSR, COO = F32.to_sparse_csr(), F32.to_sparse()
 BROKEN = [  # what once read or wrote outside, or crashed; all are errors in some words

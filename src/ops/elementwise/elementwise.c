@@ -429,35 +429,57 @@ static rush_op op_is_same_size = {
 /* ---- log of the multivariate gamma function: a sum of lgamma over p halves ---- */
 
 #define HALVES_AT_ONCE ((int64_t)1 << 18)
+#define LN2 0.69314718055994531
+#define LNPI 1.1447298858494002
 
-/* Sum of lgamma, or of digamma, over x + halves; of numbers after numbers, so that no tensor with p elements for each of many is needed. */
-static rush_tensor *over_halves(rush_tensor *x, rush_tensor *halves, bool slope)
+/* Sum of lgamma, or of digamma, over x + terms; of numbers after numbers, so that no tensor with p elements for each of many is needed. */
+static rush_tensor *over_terms(rush_tensor *x, rush_tensor *terms, bool slope)
 {
     int64_t n = rush_numel(x), few = n / 2;
-    if (n < 2 || n <= HALVES_AT_ONCE / rush_numel(halves) || !rush_has_data(x)) {
-        rush_tensor *all = add(unsqueeze(x, -1), halves);
+    if (n < 2 || n <= HALVES_AT_ONCE / rush_numel(terms) || !rush_has_data(x)) {
+        rush_tensor *all = add(unsqueeze(x, -1), terms);
         return sum_dim(slope ? WORD1(digamma, all) : WORD1(lgamma, all), -1, false);
     }
     if (x->ndim > 1) {
-        rush_tensor *flat = T("reshape", V(x), INTS(-1)), *sums = flat ? over_halves(flat, halves, slope) : NULL;
+        rush_tensor *flat = T("reshape", V(x), INTS(-1)), *sums = flat ? over_terms(flat, terms, slope) : NULL;
         return sums ? reshape_to(sums, x) : NULL;
     }
     rush_tensor *both[2];
     for (int k = 0; k < 2; ++k) {
         rush_scope() {
             rush_tensor *part = T("narrow", V(x), V((int64_t)0), V(k ? few : 0), V(k ? n - few : few));
-            both[k] = part ? rush_keep(over_halves(part, halves, slope)) : NULL;
+            both[k] = part ? rush_keep(over_terms(part, terms, slope)) : NULL;
         }
         if (!rush_park(both[k])) return NULL;
     }
     return T("cat", rush_v_tensors(both, 2), V((int64_t)0));
 }
 
-/* 0, -1/2, ..., -(p - 1)/2 */
-static rush_tensor *halves_like(const rush_tensor *x, int64_t p)
+/* `count` numbers that end with `last`, in the dtype of x */
+static rush_tensor *terms_like(const rush_tensor *x, int64_t count, double last, double step)
 {
-    rush_tensor *halves = T("arange.start_step", V((double)(1 - p) / 2), V(0.5), V(0.5), rush_v_dtype(RUSH_F64), ON(x));
-    return halves && x->dtype != RUSH_F64 ? to_dtype(halves, x->dtype) : halves;
+    rush_tensor *terms = T("arange.start_step", V(last - (double)(count - 1) * step), V(last + step / 2), V(step), rush_v_dtype(RUSH_F64), ON(x));
+    return terms && x->dtype != RUSH_F64 ? to_dtype(terms, x->dtype) : terms;
+}
+
+/* Sum of lgamma, or of digamma, over x, x - 1/2, ..., x - (p - 1)/2. Of many, two neighbours are one at their sum: the duplication
+ * formula (DLMF 5.5.5), log|gamma(z) gamma(z + 1/2)| = log|gamma(2z)| + (1 - 2z) log 2 + log(pi) / 2. */
+static rush_tensor *over_halves(rush_tensor *x, int64_t p, bool slope)
+{
+    const int64_t pairs = p < 256 ? 0 : p / 2;
+    if (!pairs) {
+        rush_tensor *halves = terms_like(x, p, 0, 0.5);
+        return halves ? over_terms(x, halves, slope) : NULL;
+    }
+    rush_tensor *twice = mul(x, 2), *terms = twice ? terms_like(x, pairs, p % 2 ? -2 : -1, 2) : NULL, *sum = terms ? over_terms(twice, terms, slope) : NULL;
+    if (!sum) return NULL;
+    if (slope)
+        sum = add(mul(sum, 2), -2 * LN2 * (double)pairs);
+    else { /* what is infinite already stays so: log 2 times an infinite x must not be taken from it */
+        rush_tensor *rest = add(mul(sub(twice, (double)(p + 1 - pairs)), -LN2 * (double)pairs), LNPI / 2 * (double)pairs);
+        sum = T("where.self", V(T("isinf", V(sum))), V(sum), V(add(sum, rest)));
+    }
+    return p % 2 ? add(sum, slope ? WORD1(digamma, x) : WORD1(lgamma, x)) : sum;
 }
 
 static int mvlgamma_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -465,14 +487,10 @@ static int mvlgamma_run(const rush_op *op, const rush_value *in, rush_value *out
     int64_t p = I_(in[1]);
     RUSH_CHECK(p >= 1, RUSH_RUNTIME_ERROR, "p has to be greater than or equal to 1");
     rush_tensor *x = rush_dtypes[in[0].t->dtype].category < 2 ? to_dtype(in[0].t, rush_default_dtype()) : in[0].t;
-    rush_tensor *halves = x ? halves_like(x, p) : NULL, *sum = halves ? over_halves(x, halves, false) : NULL;
-    return rush_result(out, add(sum, (double)p * ((double)p - 1) / 4 * 1.1447298858494002));
+    rush_tensor *sum = x ? over_halves(x, p, false) : NULL;
+    return rush_result(out, add(sum, (double)p * ((double)p - 1) / 4 * LNPI));
 }
-static void mvlgamma_grad(rush_grads *s)
-{
-    rush_tensor *x = s->in[0].t, *halves = halves_like(x, I_(s->in[1]));
-    s->gin[0] = mul(s->g[0], halves ? over_halves(x, halves, true) : NULL);
-}
+static void mvlgamma_grad(rush_grads *s) { s->gin[0] = mul(s->g[0], over_halves(s->in[0].t, I_(s->in[1]), true)); }
 #define MVLGAMMA_DOC "Logarithm of the multivariate gamma function of dimension p."
 static rush_op op_mvlgamma = {.schema = "mvlgamma(Tensor self, int p) -> Tensor", .method = RUSH_METHODS, .node = "MvlgammaBackward0", .doc = MVLGAMMA_DOC, .run = mvlgamma_run, .grad = mvlgamma_grad, .saves = "self", .flags = RUSH_OUT_CASTS | RUSH_WHOLE};
 static int multigammaln_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, T("mvlgamma", in[0], in[1])); }
