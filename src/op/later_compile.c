@@ -32,7 +32,7 @@
 
 extern char **environ;
 
-enum { BUCKETS = 256, KINDS = 1024 };                           /* KINDS: the most there are */
+enum { BUCKETS = 256, KINDS = 1024, STRETCHES = 4 };            /* KINDS: the most there are; STRETCHES of a run are walked along side by side */
 static const int64_t LEAST = 1 << 16, LOOK = 1 << 23, WORTH = 1 << 28; /* steps times elements: of one run; before the folder is looked in; before it is compiled */
 
 /* Where something of a step is: the kind above, which one below. */
@@ -88,7 +88,7 @@ static const struct { const char *value; bool truth; } rows[] = {
     [WHERE] = {"x != 0 ? y : z", false},
 };
 
-static const char *const name[] = {[STEP >> 12] = "s%d", [FLOATS >> 12] = "p%d[i]", [BYTES >> 12] = "(float)(p%d[i] != 0)", [NUMBER >> 12] = "c%d"};
+static const char *const name[] = {[STEP >> 12] = "s%d_%d", [FLOATS >> 12] = "p%d[i + %d * h]", [BYTES >> 12] = "(float)(p%d[i + %d * h] != 0)", [NUMBER >> 12] = "c%d"};
 
 static void put_declared(FILE *f, int at, unsigned char *seen)
 {
@@ -98,28 +98,42 @@ static void put_declared(FILE *f, int at, unsigned char *seen)
     else fprintf(f, "    %s *const p%d = (%s *)p[%d];\n", (at & KIND) == FLOATS ? "float" : "unsigned char", i, (at & KIND) == FLOATS ? "float" : "unsigned char", i);
 }
 
+/* Step i for an element of one of the stretches. */
+static void put_step(FILE *f, const part *s, int i, int stretch)
+{
+    fprintf(f, "        float s%d_%d;\n        {", i, stretch);
+    for (int j = 0; j < 7; ++j) {
+        const int at = j < 3 ? s->x[j] : s->argument[j - 3];
+        if (!at) continue;
+        fprintf(f, " const float %s = ", word[j]);
+        fprintf(f, name[at >> 12], at & ~KIND, stretch);
+        fputs(";", f);
+    }
+    fprintf(f, " s%d_%d = (float)(%s%s%s); }\n", i, stretch, rows[s->row].truth ? "(" : "", rows[s->row].value, rows[s->row].truth ? ") != 0" : "");
+}
+
+/* The stretches from that one on, or what is left behind them. Each step is done for all of them before the next: what waits for a result
+ * leaves others to compute meanwhile. */
+static void put_loop(FILE *f, const kind *k, int from, int stretches)
+{
+    fprintf(f, "#pragma omp simd\n    for (int64_t i = %d * h; i < %s; i++) {\n", from, from ? "n" : "h");
+    for (int i = 0; i < k->n; ++i)
+        for (int at = 0; at < stretches; ++at) put_step(f, &k->part[i], i, at);
+    for (int i = 0; i < k->n; ++i) /* behind all that is read of the same memory */
+        for (int at = 0; k->part[i].to && at < stretches; ++at)
+            fprintf(f, "        p%d[i + %d * h] = s%d_%d;\n", k->part[i].to & ~KIND, at, i, at);
+    fputs("    }\n", f);
+}
+
 static void put_kind(FILE *f, const kind *k)
 {
     unsigned char memory[LATER_CELLS] = {0}, number[LATER_STEPS * 8] = {0};
-    fputs("void fused(char *const *p, const float *number, int64_t n)\n{\n", f);
+    fprintf(f, "void fused(char *const *p, const float *number, int64_t n)\n{\n    const int64_t h = n / %d * 16;\n", 16 * STRETCHES);
     for (int i = 0; i < k->n; ++i)
         for (const uint16_t *at = k->part[i].x; at <= &k->part[i].to; ++at) put_declared(f, *at, (*at & KIND) == NUMBER ? number : memory);
-    fputs("#pragma omp simd\n    for (int64_t i = 0; i < n; i++) {\n", f);
-    for (int i = 0; i < k->n; ++i) {
-        const part *s = &k->part[i];
-        fprintf(f, "        float s%d;\n        {", i);
-        for (int j = 0; j < 7; ++j) {
-            const int at = j < 3 ? s->x[j] : s->argument[j - 3];
-            if (!at) continue;
-            fprintf(f, " const float %s = ", word[j]);
-            fprintf(f, name[at >> 12], at & ~KIND);
-            fputs(";", f);
-        }
-        fprintf(f, " s%d = (float)(%s%s%s); }\n", i, rows[s->row].truth ? "(" : "", rows[s->row].value, rows[s->row].truth ? ") != 0" : "");
-    }
-    for (int i = 0; i < k->n; ++i) /* behind all that is read of the same memory */
-        if (k->part[i].to) fprintf(f, "        p%d[i] = s%d;\n", k->part[i].to & ~KIND, i);
-    fputs("    }\n}\n", f);
+    put_loop(f, k, 0, STRETCHES);
+    put_loop(f, k, STRETCHES, 1);
+    fputs("}\n", f);
 }
 
 static char *text_of(const kind *k)
