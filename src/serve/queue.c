@@ -106,6 +106,9 @@ int serve_job_late(serve_job *j)
     return refuse(j, 504, "the request took longer than the server allows");
 }
 
+/* A thread that computes a batch with all threads does so alone; after it it looks at the queue itself. */
+static bool may_take(const serve_model *m) { return m->first && (!m->computing || !m->gathers || (m->apart && !m->gathering)); }
+
 int serve_job_queue(serve_job *j)
 {
     serve_model *m = j->model;
@@ -122,7 +125,7 @@ int serve_job_queue(serve_job *j)
     *m->last = j;
     m->last = &j->next;
     m->rows += share_of(j);
-    bool wakes = !m->waiting++ || m->rows >= m->max_batch; /* in between, an instance waits for more already */
+    bool wakes = (!m->waiting++ || m->rows >= m->max_batch) && may_take(m); /* in between, a thread waits for more already */
     pthread_mutex_unlock(&m->lock);
     if (wakes) pthread_cond_signal(&m->more);
     return 0;
@@ -157,64 +160,82 @@ static bool fits(const serve_job *a, const serve_job *b)
     return true;
 }
 
-/* ---- how large a batch pays, and whether its parts should be computed apart: nanoseconds for a row in batches of at most
- * 1, 2, 4 ... rows; all with the lock ---- */
+/* ---- how large a batch pays, and whether threads should compute one together or each its own: nanoseconds for a row in
+ * batches of at most 1, 2, 4 ... rows; all with the lock ---- */
+
+enum { TOGETHER, APART };
 
 static int size_of(int64_t rows) { return rows > 1 ? RUSH_MIN(64 - __builtin_clzll((unsigned long long)rows - 1), SERVE_SIZES - 1) : 0; }
 
 static bool is_known(const serve_pace *p) { return p->runs >= 3; } /* the first ones prepare what later ones use */
 
 /* The least that was seen, which is slowly forgotten: what else the machine has to do makes runs slower, none faster. */
-static void note_pace(serve_pace *p, int64_t rows, uint64_t ns)
+static void note_pace(serve_pace *p, uint64_t each)
 {
-    uint64_t each = ns / (uint64_t)rows + 1;
-    p->ns = p->ns ? RUSH_MIN(each, p->ns + p->ns / 16 + 1) : each;
+    p->ns = p->ns ? RUSH_MIN(each + 1, p->ns + p->ns / 16 + 1) : each + 1;
     p->runs += p->runs < 3;
 }
 
-/* Of the faster way; 0: not known. */
-static uint64_t pace_of(const serve_model *m, int k)
+static uint64_t pace_of(const serve_model *m, int way, int64_t rows)
 {
-    const serve_pace *one = &m->pace[0][k], *parts = &m->pace[1][k];
-    if (!is_known(one)) return 0;
-    return is_known(parts) ? RUSH_MIN(one->ns, parts->ns) : one->ns;
+    const serve_pace *p = &m->pace[way][size_of(rows)];
+    return is_known(p) ? p->ns : 0;
 }
 
 /* The smallest size that is about as fast for a row as the fastest; as many as may be while nothing says that more are no faster. */
-static int64_t rows_that_pay(const serve_model *m)
+static int64_t rows_that_pay(const serve_model *m, int way)
 {
     uint64_t best = UINT64_MAX;
     int paying = 0, largest = 0;
     for (int k = 0; k < SERVE_SIZES; ++k)
-        if (pace_of(m, k)) best = RUSH_MIN(best, pace_of(m, k)), largest = k;
-    while (paying < largest && (!pace_of(m, paying) || pace_of(m, paying) > best + best / 32)) ++paying;
+        if (is_known(&m->pace[way][k])) best = RUSH_MIN(best, m->pace[way][k].ns), largest = k;
+    while (paying < largest && (!is_known(&m->pace[way][paying]) || m->pace[way][paying].ns > best + best / 32)) ++paying;
     return paying < largest ? RUSH_MIN(INT64_C(1) << paying, m->max_batch) : m->max_batch;
 }
 
-/* Sizes that are not known are tried first, as soon as there are so many rows; later each 32nd batch tries one again. */
-static int64_t rows_to_take(serve_model *m)
+/* What a thread finds: apart, threads that are free get equal parts. */
+static int64_t rows_there(const serve_model *m, int way)
 {
-    int top = size_of(m->max_batch), most = size_of(RUSH_MIN(m->rows, m->max_batch));
-    unsigned turn = m->turn++;
-    for (int k = 0; k <= most; ++k)
-        if (!is_known(&m->pace[0][k]) && m->pace[0][k].tries < 4) return ++m->pace[0][k].tries, RUSH_MIN(INT64_C(1) << k, m->max_batch);
-    return turn % 32 == 31 ? RUSH_MIN(INT64_C(1) << turn / 32 % (unsigned)(top + 1), m->max_batch) : rows_that_pay(m);
+    int64_t threads = way == APART ? RUSH_MAX(m->takers - m->computing, 1) : 1;
+    return RUSH_MIN((m->rows + threads - 1) / threads, m->max_batch);
 }
 
-/* Threads that compute some jobs each meet once, at the end, and not in every loop: that pays where a loop's end is waited for,
- * and not where all read the same large weights. Tried where a batch takes a millisecond; each 32nd batch tries the other way. */
-static bool apart_pays(const serve_model *m, int64_t rows, int n)
+/* A size of those that are there which was not measured yet; -1: all were. */
+static int to_be_tried(const serve_model *m, int way)
 {
-    const serve_pace *one = &m->pace[0][size_of(rows)], *parts = &m->pace[1][size_of(rows)];
-    if (!m->apart || n < 2 || !is_known(one) || one->ns * (uint64_t)rows < 1000000 || rush_num_threads() < 2) return false;
-    return !is_known(parts) || (parts->ns < one->ns) != (m->turn % 32 == 7);
+    for (int k = 0, most = size_of(rows_there(m, way)); k <= most; ++k)
+        if (!is_known(&m->pace[way][k]) && m->pace[way][k].tries < 4 * (way == APART ? m->takers : 1)) return k;
+    return -1;
+}
+
+/* Sizes that are not known are tried first, as soon as there are so many rows; later each 32nd batch tries one again. */
+static int64_t rows_to_take(serve_model *m, int way)
+{
+    int top = size_of(m->max_batch), tried = to_be_tried(m, way);
+    unsigned turn = m->turn++;
+    if (tried >= 0) return ++m->pace[way][tried].tries, RUSH_MIN(INT64_C(1) << tried, m->max_batch);
+    if (turn % 32 == 31) return RUSH_MIN(INT64_C(1) << turn / 32 % (unsigned)(top + 1), m->max_batch);
+    return way == APART ? RUSH_MIN(rows_that_pay(m, way), rows_there(m, way)) : rows_that_pay(m, way);
+}
+
+/* Threads that compute a batch together wait for each other in every loop, and all for one that something else holds up; those that
+ * compute one each wait for nothing, but read the weights once more. So they do that unless it is clearly slower. Chosen while nothing
+ * is computed, where a batch takes a millisecond; now and then the other way is tried. */
+static int way_to_go(serve_model *m)
+{
+    int64_t rows = RUSH_MIN(rows_that_pay(m, TOGETHER), rows_there(m, TOGETHER));
+    uint64_t together = pace_of(m, TOGETHER, rows), apart = pace_of(m, APART, RUSH_MIN(rows_that_pay(m, APART), rows_there(m, APART)));
+    bool gathering = m->gathering;
+    m->gathering = false;
+    if (m->waiting < 2 || to_be_tried(m, TOGETHER) >= 0 || gathering || together * (uint64_t)rows < 1000000) return TOGETHER;
+    return to_be_tried(m, APART) >= 0 || (apart && apart < together + together / 8) || m->turn % 32 == 7;
 }
 
 /* Takes what fits behind the first job, as it stands in the queue. Called with the lock. */
-static int take(serve_model *m, serve_job **batch)
+static int take(serve_model *m, int way, serve_job **batch)
 {
     int n = 0;
-    int64_t rows = 0, most = rows_to_take(m);
+    int64_t rows = 0, most = rows_to_take(m, way);
     uint64_t now = serve_now();
     for (serve_job **at = &m->first; *at && n < MOST_JOBS;) {
         serve_job *j = *at;
@@ -235,9 +256,10 @@ static int take(serve_model *m, serve_job **batch)
 static void wait_for_more(serve_model *m)
 {
     if (!m->delay_us || m->max_batch <= 1) return;
-    uint64_t all = pace_of(m, size_of(m->rows)) * (uint64_t)RUSH_MAX(m->rows, 1);
+    int64_t threads = m->apart ? RUSH_MAX(m->takers - m->computing, 1) : 1;
+    uint64_t all = pace_of(m, m->apart, rows_there(m, m->apart)) * (uint64_t)RUSH_MAX(m->rows, 1);
     struct timespec until = serve_time_of(m->first->queued_at + RUSH_MIN((uint64_t)m->delay_us * 1000u, all));
-    while (m->first && m->rows < rows_that_pay(m) && !m->ending)
+    while (may_take(m) && m->rows < threads * rows_that_pay(m, m->apart) && !m->ending)
         if (pthread_cond_timedwait(&m->more, &m->lock, &until) == ETIMEDOUT) return;
 }
 
@@ -358,29 +380,13 @@ void serve_instance_settle(void)
     rush_parallel_alone(false); /* OpenMP's number is each thread's own */
 }
 
-typedef struct parts {
-    void (*run)(void *arg, serve_job **, int n);
-    void *arg;
-    serve_job **batch;
-    int n;
-    int64_t rows, threads;
-} parts;
-
-/* The jobs before the k-th part: whole ones, with about equal numbers of rows. */
-static int jobs_before(const parts *p, int64_t k)
+/* A thread begins (1) or ends (-1) to compute: `work` grows by a nanosecond for each that one thread computes. */
+static void count(serve_model *m, int change)
 {
-    int i = 0;
-    for (int64_t seen = 0; i < p->n && seen * p->threads < k * p->rows; ++i) seen += p->batch[i]->rows;
-    return i;
-}
-
-static void run_parts(void *arg, int64_t begin, int64_t end)
-{
-    const parts *p = arg;
-    int from = jobs_before(p, begin), to = jobs_before(p, end);
-    rush_grad_enabled_set(false); /* the pool's thread serves this instance alone */
-    rush_memory_wide(true);
-    if (from < to) p->run(p->arg, p->batch + from, to - from);
+    uint64_t now = serve_now();
+    m->work += (uint64_t)m->computing * (now - m->counted);
+    m->counted = now;
+    m->computing += change;
 }
 
 void serve_each_batch(serve_model *m, void (*run)(void *arg, serve_job **, int n), void *arg)
@@ -388,22 +394,30 @@ void serve_each_batch(serve_model *m, void (*run)(void *arg, serve_job **, int n
     serve_job *batch[MOST_JOBS];
     pthread_mutex_lock(&m->lock);
     for (;;) {
-        while (!m->first && !m->ending) pthread_cond_wait(&m->more, &m->lock);
+        while (!may_take(m) && (m->first || !m->ending)) pthread_cond_wait(&m->more, &m->lock);
         if (!m->first) break;
         wait_for_more(m);
-        parts p = {.run = run, .arg = arg, .batch = batch, .n = take(m, batch), .threads = RUSH_MIN(rush_num_threads(), MOST_JOBS)};
-        for (int i = 0; i < p.n; ++i) p.rows += batch[i]->rows;
-        bool apart = apart_pays(m, p.rows, p.n);
-        if (m->first) pthread_cond_signal(&m->more); /* what did not fit, for another instance */
+        if (!may_take(m)) continue;
+        if (m->gathers && !m->computing) m->apart = way_to_go(m);
+        else if (m->apart && m->turn % 64 == 7) m->gathering = true; /* the next batch is computed together */
+        int way = m->apart, n = take(m, way, batch);
+        int64_t rows = 0;
+        for (int i = 0; i < n; ++i) rows += batch[i]->rows;
+        count(m, 1);
+        uint64_t begin = m->counted, before = m->work;
+        if (may_take(m)) pthread_cond_signal(&m->more); /* what did not fit, for another thread */
         pthread_mutex_unlock(&m->lock);
-        uint64_t begin = serve_now(), took = 0;
-        if (apart) rush_parallel_for(p.threads, 1, run_parts, &p);
-        else if (p.n) run(arg, batch, p.n);
-        if (p.n) took = serve_now() - begin, finish(m, batch, p.n);
+        if (m->gathers) rush_parallel_alone(way == APART);
+        run(arg, batch, n);
+        uint64_t took = serve_now() - begin;
+        finish(m, batch, n);
         pthread_mutex_lock(&m->lock);
-        if (p.rows > 0) note_pace(&m->pace[apart][size_of(p.rows)], p.rows, took);
+        count(m, -1);
+        /* apart: shared by as many threads as computed beside it on the average */
+        if (rows > 0) note_pace(&m->pace[way][size_of(rows)], way == APART ? (uint64_t)((double)took / (double)rows * ((double)took / (double)(m->work - before))) : took / (uint64_t)rows);
     }
     pthread_mutex_unlock(&m->lock);
+    pthread_cond_broadcast(&m->more);
 }
 
 void *serve_instance(void *arg)

@@ -73,7 +73,6 @@ static int describe_all(serve_model *m, rush_module *net)
         batches &= v.ndim < 0 || (v.ndim > 0 && v.size[0] < 0);
     }
     m->max_batch = batches ? serve_given.max_batch : 1;
-    m->apart = rush_program_changes(net) == 0;
     return 0;
 }
 
@@ -99,8 +98,21 @@ static int start(serve_model *m, rush_module *net)
         free(arg);
         return rush_fail(RUSH_RUNTIME_ERROR, "no more threads");
     }
-    m->instances++;
     return pthread_detach(thread);
+}
+
+/* Runs of a program that changes nothing may overlap: then all threads share it, and the only instance of one that takes batches
+ * has a thread for each processor. */
+static int start_all(serve_model *m, const char *path)
+{
+    rush_module *net = load_net(path);
+    if (!net || describe_all(m, net)) return -1;
+    bool overlap = rush_program_changes(net) == 0;
+    m->gathers = m->instances == 1 && overlap && m->max_batch > 1 && rush_thread_limit() > 1;
+    m->takers = m->gathers ? rush_thread_limit() : m->instances;
+    for (int i = 0; i < m->takers; ++i)
+        if ((i && !overlap && !(net = load_net(path))) || start(m, net)) return -1;
+    return 0;
 }
 
 serve_model *serve_model_load(const char *name, const char *version, const char *path, serve_stats *stats)
@@ -125,11 +137,9 @@ serve_model *serve_model_load(const char *name, const char *version, const char 
     int failed = 0;
     if (talks) m->max_batch = 1;
     rush_scope() {
-        for (int i = 0; !failed && talks && i < serve_given.instances; ++i) failed = serve_talk_instance(m, path) || !++m->instances;
-        for (int i = 0; !failed && !talks && i < serve_given.instances; ++i) { /* each has a copy: a module runs in one thread at a time */
-            rush_module *net = load_net(path);
-            failed = !net || (!i && describe_all(m, net)) || start(m, net);
-        }
+        m->instances = serve_given.instances;
+        for (int i = 0; !failed && talks && i < m->instances; ++i) failed = serve_talk_instance(m, path);
+        if (!talks) failed = start_all(m, path);
     }
     if (!failed) return m;
     serve_model_end(m);

@@ -86,8 +86,11 @@ typedef struct serve_model {
     int64_t rows;            /* of them                                                  */
     bool ending;
     unsigned turn;           /* batches that were taken                                  */
-    bool apart;              /* may runs of one instance's module overlap?                */
-    serve_pace pace[2][SERVE_SIZES]; /* of batches of at most 2^k rows, computed as one and [1] in parts */
+    int takers, computing;   /* threads that take batches; those that compute one now    */
+    bool gathers;            /* may one of them compute with all threads, while the others wait? */
+    bool apart, gathering;   /* those that compute do so alone; they wait for each other, since the next batch is tried together */
+    uint64_t work, counted;  /* nanoseconds that they computed, all together; when that was counted */
+    serve_pace pace[2][SERVE_SIZES]; /* of batches of at most 2^k rows, computed together and [1] apart */
 } serve_model;
 
 /* A model whose threads run; one reference. NULL and an error. */
