@@ -159,7 +159,7 @@ int rush_storage_settle(rush_storage *s)
 
 bool rush_storage_settled(const rush_storage *s) { return s->release == end_settled; }
 
-#define ROOM(s) (2 * (s)->nbytes + (64 << 10)) /* for all forms */
+#define ROOM(s) (6 * (s)->nbytes + (64 << 10)) /* for all forms: a convolution's may take four times as much */
 
 rush_kept *rush_storage_form(const rush_storage *s, size_t nbytes, bool (*fits)(const rush_kept *, const void *), rush_kept *(*make)(const void *), const void *arg)
 {

@@ -236,18 +236,24 @@ static rush_tensor *as_last(rush_tensor *t)
     return copy && !rush_copy_into(copy, t) ? copy : NULL;
 }
 
-static void lay_out(const rush_weight *w, void *to)
+static void lay_out_2(const rush_weight *w, void *to)
 {
-    rush_k_winograd->lay_out(w->k, w->n, w->at, w->n_step, w->k_step, w->tap_step, to);
+    rush_k_winograd->lay_out(2, w->k, w->n, w->at, w->n_step, w->k_step, w->tap_step, to);
+}
+
+static void lay_out_4(const rush_weight *w, void *to)
+{
+    rush_k_winograd->lay_out(4, w->k, w->n, w->at, w->n_step, w->k_step, w->tap_step, to);
 }
 
 /* By fewer products, where the weight changes no more. Eager calls keep to the order of sums that oneDNN has. */
 static bool by_winograd(const rush_conv *c, const rush_tensor *x, const rush_tensor *w, const float *bias, float *y)
 {
-    if (w->ndim != 4 || !rush_k_winograd->takes(c)) return false;
+    int side = w->ndim == 4 ? rush_k_winograd->side(c) : 0;
+    if (!side) return false;
     const void *laid_out = rush_laid_out(w, &(rush_weight){rush_ptr(w), c->in, c->out, w->stride[1], w->stride[0], w->stride[3],
-                                                           rush_k_winograd->weight_size(c->in, c->out), lay_out});
-    return laid_out && rush_k_winograd->forward(c, rush_ptr(x), laid_out, bias, y);
+                                                           rush_k_winograd->weight_size(side, c->in, c->out), side == 2 ? lay_out_2 : lay_out_4});
+    return laid_out && rush_k_winograd->forward(c, side, rush_ptr(x), laid_out, bias, y);
 }
 
 static void lay_out_taps(const rush_weight *w, void *to)
