@@ -143,11 +143,13 @@ static void convolutions(void **state)
         for (int64_t padding = 0; padding < 4; ++padding) {
             convolve(1, channels[k], channels[4 - k], 9, 12, padding, padding % 2, false);
             convolve(3, channels[k], 16, 7 + k, 8, padding, true, padding % 2);
+            convolve(2, channels[k], channels[4 - k], 27 + k, 30 + padding, padding, true, padding % 2); /* tiles of 4 x 4, cut off in each way */
         }
     convolve(1, 16, 16, 3, 3, 0, true, false); /* one point */
     convolve(1, 16, 16, 1, 1, 1, false, false);
     convolve(2, 64, 64, 33, 30, 1, true, false);  /* several blocks */
     convolve(1, 320, 16, 12, 12, 1, true, true);  /* sums in pieces */
+    convolve(1, 320, 320, 20, 20, 1, true, true); /* weights too large for tiles of 4 x 4 */
 }
 
 int main(int argc, char **argv)
