@@ -106,8 +106,19 @@ int serve_job_late(serve_job *j)
     return refuse(j, 504, "the request took longer than the server allows");
 }
 
-/* A thread that computes a batch with all threads does so alone; after it it looks at the queue itself. */
-static bool may_take(const serve_model *m) { return m->first && (!m->computing || !m->gathers || (m->apart && !m->gathering)); }
+/* Where one thread may compute a batch with all processors, it is the leader that does so, and only while the helpers rest: they
+ * compute batches of their own beside it. (OpenMP keeps threads for each that computes with several.) */
+static bool may_take(const serve_model *m, bool helps)
+{
+    bool beside = m->apart && !m->gathering;
+    return m->first && (!m->led || (helps ? beside && m->leading : beside || !m->computing));
+}
+
+static void wake(serve_model *m)
+{
+    if (!m->leading) pthread_cond_signal(&m->more);
+    else if (may_take(m, true)) pthread_cond_signal(&m->help);
+}
 
 int serve_job_queue(serve_job *j)
 {
@@ -125,9 +136,8 @@ int serve_job_queue(serve_job *j)
     *m->last = j;
     m->last = &j->next;
     m->rows += share_of(j);
-    bool wakes = (!m->waiting++ || m->rows >= m->max_batch) && may_take(m); /* in between, a thread waits for more already */
+    if (!m->waiting++ || m->rows >= m->max_batch) wake(m); /* in between, a thread waits for more already */
     pthread_mutex_unlock(&m->lock);
-    if (wakes) pthread_cond_signal(&m->more);
     return 0;
 }
 
@@ -253,14 +263,14 @@ static int take(serve_model *m, int way, serve_job **batch)
 }
 
 /* While a batch could grow, its first job is held back for at most delay_us, and no longer than computing what is there would take. */
-static void wait_for_more(serve_model *m)
+static void wait_for_more(serve_model *m, bool helps)
 {
     if (!m->delay_us || m->max_batch <= 1) return;
     int64_t threads = m->apart ? RUSH_MAX(m->takers - m->computing, 1) : 1;
     uint64_t all = pace_of(m, m->apart, rows_there(m, m->apart)) * (uint64_t)RUSH_MAX(m->rows, 1);
     struct timespec until = serve_time_of(m->first->queued_at + RUSH_MIN((uint64_t)m->delay_us * 1000u, all));
-    while (may_take(m) && m->rows < threads * rows_that_pay(m, m->apart) && !m->ending)
-        if (pthread_cond_timedwait(&m->more, &m->lock, &until) == ETIMEDOUT) return;
+    while (may_take(m, helps) && m->rows < threads * rows_that_pay(m, m->apart) && !m->ending)
+        if (pthread_cond_timedwait(helps ? &m->help : &m->more, &m->lock, &until) == ETIMEDOUT) return;
 }
 
 /* Results of a whole batch, cut into the jobs' parts. */
@@ -389,35 +399,39 @@ static void count(serve_model *m, int change)
     m->computing += change;
 }
 
-void serve_each_batch(serve_model *m, void (*run)(void *arg, serve_job **, int n), void *arg)
+void serve_each_batch(serve_model *m, bool helps, void (*run)(void *arg, serve_job **, int n), void *arg)
 {
     serve_job *batch[MOST_JOBS];
+    bool leads = m->led && !helps;
     pthread_mutex_lock(&m->lock);
     for (;;) {
-        while (!may_take(m) && (m->first || !m->ending)) pthread_cond_wait(&m->more, &m->lock);
-        if (!m->first) break;
-        wait_for_more(m);
-        if (!may_take(m)) continue;
-        if (m->gathers && !m->computing) m->apart = way_to_go(m);
+        while (!may_take(m, helps) && !(m->ending && (helps || !m->first))) pthread_cond_wait(helps ? &m->help : &m->more, &m->lock);
+        if (!may_take(m, helps)) break;
+        wait_for_more(m, helps);
+        if (!may_take(m, helps)) continue;
+        if (leads && !m->computing) m->apart = way_to_go(m);
         else if (m->apart && m->turn % 64 == 7) m->gathering = true; /* the next batch is computed together */
         int way = m->apart, n = take(m, way, batch);
         int64_t rows = 0;
         for (int i = 0; i < n; ++i) rows += batch[i]->rows;
         count(m, 1);
+        if (leads) m->leading = true;
         uint64_t begin = m->counted, before = m->work;
-        if (may_take(m)) pthread_cond_signal(&m->more); /* what did not fit, for another thread */
+        if (m->first) wake(m); /* what did not fit, for another thread */
         pthread_mutex_unlock(&m->lock);
-        if (m->gathers) rush_parallel_alone(way == APART);
+        if (leads) rush_parallel_alone(way == APART);
         run(arg, batch, n);
         uint64_t took = serve_now() - begin;
         finish(m, batch, n);
         pthread_mutex_lock(&m->lock);
         count(m, -1);
+        if (leads) m->leading = false;
+        if (m->gathering && !m->computing) pthread_cond_signal(&m->more);
         /* apart: shared by as many threads as computed beside it on the average */
-        if (rows > 0) note_pace(&m->pace[way][size_of(rows)], way == APART ? (uint64_t)((double)took / (double)rows * ((double)took / (double)(m->work - before))) : took / (uint64_t)rows);
+        double shared = way == APART ? (double)took / (double)(m->work - before + 1) : 1;
+        if (rows > 0) note_pace(&m->pace[way][size_of(rows)], (uint64_t)((double)took / (double)rows * shared));
     }
     pthread_mutex_unlock(&m->lock);
-    pthread_cond_broadcast(&m->more);
 }
 
 void *serve_instance(void *arg)
@@ -425,7 +439,8 @@ void *serve_instance(void *arg)
     serve_instance_start start = *(serve_instance_start *)arg;
     free(arg);
     serve_instance_settle();
-    serve_each_batch(start.model, run_batch, start.net);
+    if (start.helps) rush_parallel_alone(true);
+    serve_each_batch(start.model, start.helps, run_batch, start.net);
     rush_module_drop(start.net);
     serve_model_drop(start.model);
     return NULL;

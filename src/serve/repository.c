@@ -25,6 +25,7 @@ void serve_model_drop(serve_model *m)
     if (!m || atomic_fetch_sub(&m->refs, 1) != 1) return;
     pthread_mutex_destroy(&m->lock);
     pthread_cond_destroy(&m->more);
+    pthread_cond_destroy(&m->help);
     free(m->in);
     free(m->out);
     free(m);
@@ -36,6 +37,7 @@ void serve_model_end(serve_model *m)
     pthread_mutex_lock(&m->lock);
     m->ending = true;
     pthread_cond_broadcast(&m->more);
+    pthread_cond_broadcast(&m->help);
     pthread_mutex_unlock(&m->lock);
     serve_model_drop(m);
 }
@@ -85,12 +87,12 @@ static rush_module *load_net(const char *path)
     return net;
 }
 
-static int start(serve_model *m, rush_module *net)
+static int start(serve_model *m, rush_module *net, bool helps)
 {
     pthread_t thread;
     serve_instance_start *arg = malloc(sizeof *arg);
     if (!arg) return rush_fail(RUSH_MEMORY_ERROR, "out of memory");
-    *arg = (serve_instance_start){m, rush_module_keep(net)};
+    *arg = (serve_instance_start){m, rush_module_keep(net), helps};
     atomic_fetch_add(&m->refs, 1);
     if (pthread_create(&thread, NULL, serve_instance, arg)) {
         serve_model_drop(m);
@@ -108,10 +110,10 @@ static int start_all(serve_model *m, const char *path)
     rush_module *net = load_net(path);
     if (!net || describe_all(m, net)) return -1;
     bool overlap = rush_program_changes(net) == 0;
-    m->gathers = m->instances == 1 && overlap && m->max_batch > 1 && rush_thread_limit() > 1;
-    m->takers = m->gathers ? rush_thread_limit() : m->instances;
+    m->led = m->instances == 1 && overlap && m->max_batch > 1 && rush_thread_limit() > 1;
+    m->takers = m->led ? rush_thread_limit() : m->instances;
     for (int i = 0; i < m->takers; ++i)
-        if ((i && !overlap && !(net = load_net(path))) || start(m, net)) return -1;
+        if ((i && !overlap && !(net = load_net(path))) || start(m, net, m->led && i)) return -1;
     return 0;
 }
 
@@ -124,6 +126,7 @@ serve_model *serve_model_load(const char *name, const char *version, const char 
     pthread_condattr_setclock(&forward, CLOCK_MONOTONIC);
     pthread_mutex_init(&m->lock, NULL);
     pthread_cond_init(&m->more, &forward);
+    pthread_cond_init(&m->help, &forward);
     pthread_condattr_destroy(&forward);
     atomic_init(&m->refs, 1);
     m->last = &m->first;

@@ -81,14 +81,16 @@ typedef struct serve_model {
     serve_stats *stats;       /* of the name and version: it outlives a reload           */
     pthread_mutex_t lock;
     pthread_cond_t more;      /* there are jobs, or it ends                              */
+    pthread_cond_t help;      /* the same for helpers: queue.c                           */
     serve_job *first, **last;
     int waiting, instances;  /* jobs in the queue                                        */
     int64_t rows;            /* of them                                                  */
     bool ending;
     unsigned turn;           /* batches that were taken                                  */
     int takers, computing;   /* threads that take batches; those that compute one now    */
-    bool gathers;            /* may one of them compute with all threads, while the others wait? */
-    bool apart, gathering;   /* those that compute do so alone; they wait for each other, since the next batch is tried together */
+    bool led;                /* the first may compute with all processors, while the others rest */
+    bool leading;            /* it computes                                              */
+    bool apart, gathering;   /* those that compute do so each alone; they come to an end, since the next batch is tried together */
     uint64_t work, counted;  /* nanoseconds that they computed, all together; when that was counted */
     serve_pace pace[2][SERVE_SIZES]; /* of batches of at most 2^k rows, computed together and [1] apart */
 } serve_model;
@@ -127,8 +129,8 @@ void serve_job_take_back(serve_job *); /* nobody waits any more: it leaves the q
 int serve_job_late(serve_job *);       /* the same, since it took too long: 504 */
 void *serve_instance(void *);     /* the thread of one instance */
 void serve_instance_settle(void);  /* what each such thread begins with */
-void serve_each_batch(serve_model *, void (*run)(void *arg, serve_job **, int n), void *arg); /* until the model ends */
-typedef struct serve_instance_start { serve_model *model; rush_module *net; } serve_instance_start;
+void serve_each_batch(serve_model *, bool helps, void (*run)(void *arg, serve_job **, int n), void *arg); /* until the model ends */
+typedef struct serve_instance_start { serve_model *model; rush_module *net; bool helps; } serve_instance_start;
 
 /* ---- language models: text.c ---- */
 

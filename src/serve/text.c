@@ -226,7 +226,7 @@ static void *live(void *arg)
         if (!lm) snprintf(b->error, sizeof b->error, "%s", rush_error() ? rush_error() : "out of memory");
         rush_error_clear();
         sem_post(&b->told); /* b is gone after it */
-        if (lm) serve_each_batch(m, speak, lm);
+        if (lm) serve_each_batch(m, false, speak, lm);
     }
     serve_model_drop(m);
     return NULL;
