@@ -4,6 +4,7 @@ import enum
 import io
 import math
 import pickletools
+import warnings
 import zipfile
 from collections import OrderedDict
 from typing import Dict, Final, List, NamedTuple, Optional, Tuple
@@ -1252,3 +1253,38 @@ def test_modules_that_call_what_is_ignored_stay_in_python(net):
     with pytest.warns(UserWarning, match="a call of Ignoring.beside, which is marked to stay in Python"):
         scripted = torch.jit.script(net)
     assert scripted(torch.ones(2)).equal(net(torch.ones(2)))
+
+
+class OneOfTwo(torch.nn.Module):
+    """Has a weight or another module; where it asks which, only what is there is compiled."""
+
+    def __init__(self, weight, size):
+        super().__init__()
+        self.other = None if weight else torch.nn.Identity()
+        self.weight = torch.nn.Parameter(torch.full((2,), 3.)) if weight else None
+        self.register_buffer("places", torch.tensor([1, 0]) if weight else None)
+        self.size, self.plain = size, torch.ones(2) if weight else None
+
+    def forward(self, given: torch.Tensor, by: int = 2):
+        x = given
+        if self.weight is None or self.places is None:
+            x = self.other(x)
+        else:
+            x = (x * self.weight)[self.places]
+        if not (self.plain is not None):
+            x = self.other(x)
+        if self.size is None:
+            x = x + 1 if self.other is None else self.other(x)
+        if given is None or by is None:
+            x = self.nothing(given)
+        return x * by if self.size is not None else x
+
+
+@pytest.mark.parametrize("weight", [True, False])
+@pytest.mark.parametrize("size", [4, [1, 2], None])
+def test_what_cannot_be_none_is_not_compiled_as_if_it_were(weight, size):
+    net, x = OneOfTwo(weight, size), torch.tensor([1., 2.])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        scripted = torch.jit.script(net)
+    assert scripted(x).equal(net(x))

@@ -343,6 +343,8 @@ class Compiler:
         a, b = sides
         if isinstance(node.ops[0], (ast.Is, ast.IsNot)) and isinstance(b, Const) and b.value is None and a is not None:
             return Const((isinstance(a, Const) and a.value is None) == isinstance(node.ops[0], ast.Is))
+        if isinstance(node.ops[0], (ast.Is, ast.IsNot)) and isinstance(b, Const) and b.value is None and self.is_never_none(node.left):
+            return Const(isinstance(node.ops[0], ast.IsNot))
         if isinstance(node.ops[0], (ast.Is, ast.IsNot)) and isinstance(a, Mod) and isinstance(b, Mod):
             return Const((a.module is b.module) == isinstance(node.ops[0], ast.Is))
         if isinstance(node.ops[0], (ast.In, ast.NotIn)) and isinstance(a, Const) and isinstance(b, Mod) and isinstance(b.module, (torch.nn.ModuleDict, torch.nn.ParameterDict)):
@@ -356,6 +358,17 @@ class Compiler:
             return Const(table[type(node.ops[0])]())
         except TypeError as why:
             raise self.source.error(node, str(why)) from None
+
+    def is_never_none(self, node):
+        """Whether an expression whose value is not known has a type that leaves out None: an argument's, or an attribute's."""
+        if isinstance(node, ast.Name):
+            return node.id not in self.env and (node.id in self.tensors or node.id in self.objects or self.numbers.get(node.id) in ("int", "float"))
+        of = self.static(node.value) if isinstance(node, ast.Attribute) else None
+        if not isinstance(of, Mod) or of.owner.is_plain or isinstance(of.module, torch.jit.RecursiveScriptModule):
+            return False
+        if node.attr in of.module._parameters or node.attr in of.module._buffers:
+            return of.owner.annotations.get(node.attr, torch.Tensor) is torch.Tensor
+        return not of.owner.fields.get(node.attr, "Any").startswith(("Optional", "Union", "Any", "None"))
 
     def static_Call(self, node):
         f = self.static(node.func)
