@@ -70,8 +70,20 @@ static void maxima_agree(void **state)
         }
 }
 
+/* The least integer has no opposite: its division by -1 ends PyTorch's process. */
+static void means_of_the_least_integer(void **state)
+{
+    (void)state;
+    rush_scope() {
+        rush_tensor *x = CALL("full", rush_v_ints((int64_t[]){1, 1, 2, 2}, 4), rush_v_int(INT64_MIN), rush_v_dtype(RUSH_I64));
+        rush_tensor *y = CALL("avg_pool2d", rush_v_tensor(x), LIST(1), LIST(1), LIST(0), rush_v_bool(false), rush_v_bool(true), rush_v_int(-1));
+        assert_null(rush_error());
+        for (int i = 0; i < 4; ++i) assert_true(((const int64_t *)rush_data(y))[i] == INT64_MIN);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(derivatives), cmocka_unit_test(maxima_agree)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(derivatives), cmocka_unit_test(maxima_agree), cmocka_unit_test(means_of_the_least_integer)};
     return SUITE(tests);
 }
