@@ -203,10 +203,13 @@ static int64_t rows_that_pay(const serve_model *m, int way)
     return paying < largest ? RUSH_MIN(INT64_C(1) << paying, m->max_batch) : m->max_batch;
 }
 
-/* What a thread finds: apart, threads that are free get equal parts. */
+/* Among how many threads are the rows that wait divided? Apart, among those that are free. */
+static int64_t threads_for(const serve_model *m, int way) { return way == APART ? RUSH_MAX(m->takers - m->computing, 1) : 1; }
+
+/* What a thread finds: equal parts. */
 static int64_t rows_there(const serve_model *m, int way)
 {
-    int64_t threads = way == APART ? RUSH_MAX(m->takers - m->computing, 1) : 1;
+    int64_t threads = threads_for(m, way);
     return RUSH_MIN((m->rows + threads - 1) / threads, m->max_batch);
 }
 
@@ -266,7 +269,7 @@ static int take(serve_model *m, int way, serve_job **batch)
 static void wait_for_more(serve_model *m, bool helps)
 {
     if (!m->delay_us || m->max_batch <= 1) return;
-    int64_t threads = m->apart ? RUSH_MAX(m->takers - m->computing, 1) : 1;
+    int64_t threads = threads_for(m, m->apart);
     uint64_t all = pace_of(m, m->apart, rows_there(m, m->apart)) * (uint64_t)RUSH_MAX(m->rows, 1);
     struct timespec until = serve_time_of(m->first->queued_at + RUSH_MIN((uint64_t)m->delay_us * 1000u, all));
     while (may_take(m, helps) && m->rows < threads * rows_that_pay(m, m->apart) && !m->ending)

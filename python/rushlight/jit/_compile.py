@@ -341,10 +341,8 @@ class Compiler:
         if len(sides) != 2:
             return None
         a, b = sides
-        if isinstance(node.ops[0], (ast.Is, ast.IsNot)) and isinstance(b, Const) and b.value is None and a is not None:
+        if isinstance(node.ops[0], (ast.Is, ast.IsNot)) and isinstance(b, Const) and b.value is None and (a is not None or self.is_never_none(node.left)):
             return Const((isinstance(a, Const) and a.value is None) == isinstance(node.ops[0], ast.Is))
-        if isinstance(node.ops[0], (ast.Is, ast.IsNot)) and isinstance(b, Const) and b.value is None and self.is_never_none(node.left):
-            return Const(isinstance(node.ops[0], ast.IsNot))
         if isinstance(node.ops[0], (ast.Is, ast.IsNot)) and isinstance(a, Mod) and isinstance(b, Mod):
             return Const((a.module is b.module) == isinstance(node.ops[0], ast.Is))
         if isinstance(node.ops[0], (ast.In, ast.NotIn)) and isinstance(a, Const) and isinstance(b, Mod) and isinstance(b.module, (torch.nn.ModuleDict, torch.nn.ParameterDict)):
