@@ -9,7 +9,7 @@ import operator
 import warnings
 
 import rushlight
-from rushlight import _C, _modules
+from rushlight import _C, _modules, _stable
 
 names = vars(rushlight)
 

@@ -1,7 +1,10 @@
 """PyTorch's stable C symbols: an extension that knows nothing else of the library, and a compiled program."""
 import ctypes
+import os
 import shutil
 import subprocess
+import sys
+import sysconfig
 import zipfile
 
 import pytest
@@ -78,6 +81,25 @@ def package(tmp_path, *flags):
         file.write(built(tmp_path / "net.so", "-DPROGRAM", *flags), "net/data/aotinductor/model/net.wrapper.so")
         file.writestr("net/data/aotinductor/model/net_metadata.json", "{}")
     return str(tmp_path / "net.pt2")
+
+
+def test_a_package_imports_its_extension(tmp_path):
+    """`from . import _C`, as setuptools builds it: the linker looks for the libraries, and nothing has asked rushlight for them."""
+    package = tmp_path / "mixing"
+    package.mkdir()
+    (package / "__init__.py").write_text("from . import _C\n")
+    (tmp_path / "module.c").write_text('#include <Python.h>\nstatic struct PyModuleDef def = {PyModuleDef_HEAD_INIT, "_C"};\nPyMODINIT_FUNC PyInit__C(void) { return PyModule_Create(&def); }\n')
+    module = [str(tmp_path / "module.c"), "-I" + sysconfig.get_path("include"), "-Wno-missing-field-initializers"]
+    built(package / "_C.so", *module)
+    foreign = tmp_path / "foreign.cpp"
+    foreign.write_text("namespace c10 { void of_libtorch(int); }\n__attribute__((constructor)) static void first(void) { c10::of_libtorch(0); }\n")
+    built(tmp_path / "foreign.so", *module, str(foreign))
+    program = ("import rushlight as torch, mixing\n"
+               "print(torch.ops.stable_test.mix(torch.arange(6.).reshape(2, 3), 2., None, [1], 'none').tolist())\n"
+               "try:\n    import foreign\nexcept ImportError as error:\n    print(error.name, 'of_libtorch' in error.msg and 'build this one from its source' in error.msg)\n"
+               "try:\n    import absent\nexcept ImportError as error:\n    print(error)\n")
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(tmp_path)])})
+    assert out.stdout == "[2.0, 5.0]\nforeign True\nNo module named 'absent'\n", out.stdout + out.stderr
 
 
 def test_a_program_that_calls_sleef(tmp_path):
