@@ -6,7 +6,8 @@
 CHECKOUTS holds pytorch+examples and p-ranav+argparse. The Python that runs this has PyTorch (its wheel has libtorch), torchvision, NumPy and
 Pillow; the machine CMake and OpenCV's headers. The sources are as they come, but that the folder of the author's pictures becomes one that is
 here. MNIST and the pictures are drawn (noise in shapes that depend on the class), a header in front sets the seed, std::random_device
-answers 1, one thread computes, and a program that goes on is ended after the lines that are compared. Prints how many lines are equal, and where others are, how far numbers lie apart.
+answers 1, one thread computes, and a program that goes on is ended after the lines that are compared. Prints how many lines are equal, and of the first
+and the last that is not how far its numbers lie apart, and those of libtorch itself without vector instructions: what rounding makes of the program.
 """
 import argparse
 import os
@@ -26,7 +27,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PICTURES = "/Users/krshrimali/Documents/krshrimali-blogs/dataset/train"
 # name: (program, lines compared, packages that CMake is told of)
 EXAMPLES = {"autograd": ("autograd", None), "regression": ("regression", None), "mnist": ("mnist", 96), "dcgan": ("dcgan", 6), "custom-dataset": ("custom-dataset", 12), "transfer-learning": ("example", 20)}
-SEED = "#include <torch/torch.h>\nstatic const bool seeded = (torch::manual_seed(1), true);\n"
+PLAIN = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "SSE41"}
+SEED = "#if __has_include(<torch/torch.h>)     // not in what CMake compiles to know the compiler\n#include <torch/torch.h>\nstatic const bool seeded = (torch::manual_seed(1), true);\n#endif\n"
 RANDOM = "unsigned _ZNSt13random_device9_M_getvalEv(void *device)\n{\n    (void)device;\n    return 1;\n}\n"
 
 
@@ -92,9 +94,9 @@ def built(name, checkouts, work, made, prefix):
     return source / "build"
 
 
-def printed(folder, command, count, made):
+def printed(folder, command, count, made, **more):
     """The first lines that a program prints, and the seconds that they took."""
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "RUSHLIGHT_NUM_THREADS": "1", "LD_PRELOAD": str(made / "random.so")}
+    env = {**os.environ, **more, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "RUSHLIGHT_NUM_THREADS": "1", "LD_PRELOAD": str(made / "random.so")}
     start, lines = time.time(), []
     with subprocess.Popen(["stdbuf", "-oL", *map(str, command)], cwd=folder, env=env, stdout=subprocess.PIPE, text=True) as child:
         for line in child.stdout:
@@ -112,13 +114,13 @@ def apart(a, b):
     return max((abs(x - y) / max(abs(x), abs(y), 1e-30) for x, y in zip(*numbers)), default=0) if len(numbers[0]) == len(numbers[1]) else float("inf")
 
 
-def compare(name, ours, theirs):
-    (here, took), (there, took_there) = ours, theirs
+def compare(name, ours, theirs, plain):
+    (here, took), (there, took_there), (other, _) = ours, theirs, plain
     differ = [i for i in range(max(len(here), len(there))) if here[i:i + 1] != there[i:i + 1]]
     print("%s: %d of %d lines equal; %.1f s here, %.1f s with libtorch" % (name, max(len(here), len(there)) - len(differ), max(len(here), len(there)), took, took_there), flush=True)
     for i in differ[:1] + differ[1:][-1:]:
-        a, b = ("".join(lines[i:i + 1]) for lines in (here, there))
-        print("  line %d, %.1e apart:\n    libtorch:  %s\n    rushlight: %s" % (i + 1, apart(a, b), b, a), flush=True)
+        a, b, c = ("".join(lines[i:i + 1]) for lines in (here, there, other))
+        print("  line %d: rushlight is %.1e apart, libtorch with its kernels for any processor %.1e:\n    libtorch:  %s\n    rushlight: %s" % (i + 1, apart(a, b), apart(c, b), b, a), flush=True)
     return len(here) != len(there)
 
 
@@ -141,12 +143,14 @@ def main():
             (work / library).mkdir(exist_ok=True)
             folders[library] = built(name, checkouts, work / library, made, prefix)
         more = [made / "resnet18.pt"] if name == "transfer-learning" else []
-        wrong += compare(name, *(printed(folder, [folder / program, *more], lines, made) for folder in folders.values()))
+        plain = printed(folders["torch"], [folders["torch"] / program, *more], lines, made, **PLAIN)    # first, since what it saves is not compared
+        wrong += compare(name, *(printed(folder, [folder / program, *more], lines, made) for folder in folders.values()), plain)
         if name == "transfer-learning":  # each library reads what each has saved
             picture = sorted((made / "pictures" / "cat_test").iterdir())[0]
             for saved, folder in folders.items():
                 files = [folder / "model.pt", folder / "model_linear.pt"]
-                wrong += compare("classify, files of " + saved, *(printed(f, [f / "classify", picture, *files], None, made) for f in folders.values()))
+                runs = [printed(f, [f / "classify", picture, *files], None, made) for f in folders.values()]
+                wrong += compare("classify, files of " + saved, *runs, runs[1])
     return wrong > 0
 
 
