@@ -1,20 +1,17 @@
 #!/usr/bin/env python3
 """The C++ programs of pytorch/examples, compiled by their own CMake files against libtorch and against rushlight: the same printed numbers?
 
-    tests/cpp_examples.py CHECKOUTS [--work FOLDER] [--prefix FOLDER] [NAME...]
+    tests/cpp_examples.py CHECKOUTS --prefix FOLDER [--work FOLDER] [NAME...]
 
 CHECKOUTS holds pytorch+examples and p-ranav+argparse. The Python that runs this has PyTorch (its wheel has libtorch), torchvision, NumPy and
 Pillow; the machine CMake and OpenCV's headers. The sources are as they come, but that the folder of the author's pictures becomes one that is
-here. MNIST and the pictures are drawn (noise in shapes that depend on the class), a header in front sets the seed, std::random_device
-answers 1, one thread computes, and a program that goes on is ended after the lines that are compared. Prints how many lines are equal, and of the first
-and the last that is not how far its numbers lie apart, and those of libtorch itself without vector instructions: what rounding makes of the program.
+here. MNIST and the pictures are drawn, a header in front sets the seed, std::random_device answers 1, one thread computes, and a program that
+goes on is ended after the lines that are compared. The verdicts are those of tests/programs.py. Ends with 1 if one differs.
 """
 import argparse
 import os
 import pathlib
-import re
 import shutil
-import struct
 import subprocess
 import sys
 import time
@@ -23,24 +20,14 @@ import numpy as np
 import torch
 from PIL import Image
 
+import programs
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PICTURES = "/Users/krshrimali/Documents/krshrimali-blogs/dataset/train"
-# name: (program, lines compared, packages that CMake is told of)
+# name: (program, lines compared)
 EXAMPLES = {"autograd": ("autograd", None), "regression": ("regression", None), "mnist": ("mnist", 96), "dcgan": ("dcgan", 6), "custom-dataset": ("custom-dataset", 12), "transfer-learning": ("example", 20)}
-PLAIN = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "SSE41"}
 SEED = "#if __has_include(<torch/torch.h>)     // not in what CMake compiles to know the compiler\n#include <torch/torch.h>\nstatic const bool seeded = (torch::manual_seed(1), true);\n#endif\n"
 RANDOM = "unsigned _ZNSt13random_device9_M_getvalEv(void *device)\n{\n    (void)device;\n    return 1;\n}\n"
-
-
-def mnist(folder):
-    rng = np.random.default_rng(0)
-    folder.mkdir()
-    shapes = rng.integers(0, 256, (10, 28, 28)) * (rng.random((10, 28, 28)) < .3)
-    for kind, n in (("train", 60000), ("t10k", 10000)):
-        labels = rng.integers(0, 10, n)
-        images = np.clip(shapes[labels] * .6 + rng.integers(0, 120, (n, 28, 28)), 0, 255).astype(np.uint8)
-        (folder / (kind + "-images-idx3-ubyte")).write_bytes(struct.pack(">4i", 2051, n, 28, 28) + images.tobytes())
-        (folder / (kind + "-labels-idx1-ubyte")).write_bytes(struct.pack(">2i", 2049, n) + labels.astype(np.uint8).tobytes())
 
 
 def pictures(folder, classes, each):
@@ -57,7 +44,7 @@ def data(work):
     """What the programs read, made once."""
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    mnist(work / "mnist")
+    programs.mnist(work, train=60000, test=10000)
     classes = ["kind%d" % k for k in range(4)]
     pictures(work / "dataset", classes, 20)
     lines = ["%s/image_%04d.jpg %d %s" % (name, i, k, "train" if i < 16 else "test") for k, name in enumerate(classes) for i in range(20)]
@@ -89,14 +76,14 @@ def built(name, checkouts, work, made, prefix):
         for command in (configure, ["cmake", "--build", source / "build", "-j1"]):
             if subprocess.call(command, stdout=log, stderr=log):
                 raise SystemExit("%s was not built: %s" % (name, log.name))
-    (source / "build" / "data").symlink_to(made / "mnist")
+    (source / "build" / "data").symlink_to(made / "data" / "MNIST" / "raw")
     (source / "build" / "dataset").symlink_to(made / "dataset")
     return source / "build"
 
 
 def printed(folder, command, count, made, **more):
     """The first lines that a program prints, and the seconds that they took."""
-    env = {**os.environ, **more, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "RUSHLIGHT_NUM_THREADS": "1", "LD_PRELOAD": str(made / "random.so")}
+    env = {**os.environ, **more, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "LD_PRELOAD": str(made / "random.so")}
     start, lines = time.time(), []
     with subprocess.Popen(["stdbuf", "-oL", *map(str, command)], cwd=folder, env=env, stdout=subprocess.PIPE, text=True) as child:
         for line in child.stdout:
@@ -106,22 +93,20 @@ def printed(folder, command, count, made, **more):
                 break
     if not count and child.returncode:
         raise SystemExit("%s ended with %d" % (command[0], child.returncode))
-    return lines[:count], time.time() - start
+    return "\n".join(lines[:count]), time.time() - start
 
 
-def apart(a, b):
-    numbers = [[float(n) for n in re.findall(r"-?\d+\.\d+(?:e[-+]\d+)?", line)] for line in (a, b)]
-    return max((abs(x - y) / max(abs(x), abs(y), 1e-30) for x, y in zip(*numbers)), default=0) if len(numbers[0]) == len(numbers[1]) else float("inf")
-
-
-def compare(name, ours, theirs, plain):
-    (here, took), (there, took_there), (other, _) = ours, theirs, plain
-    differ = [i for i in range(max(len(here), len(there))) if here[i:i + 1] != there[i:i + 1]]
-    print("%s: %d of %d lines equal; %.1f s here, %.1f s with libtorch" % (name, max(len(here), len(there)) - len(differ), max(len(here), len(there)), took, took_there), flush=True)
-    for i in differ[:1] + differ[1:][-1:]:
-        a, b, c = ("".join(lines[i:i + 1]) for lines in (here, there, other))
-        print("  line %d: rushlight is %.1e apart, libtorch with its kernels for any processor %.1e:\n    libtorch:  %s\n    rushlight: %s" % (i + 1, apart(a, b), apart(c, b), b, a), flush=True)
-    return len(here) != len(there)
+def judged(name, ours, theirs, plain):
+    """Prints the verdict; plain() runs libtorch with its kernels for any processor, slowly, and is asked only where numbers differ."""
+    (here, took), (there, took_there) = ours, theirs
+    verdict, off, line = programs.compare(here, there)
+    if verdict.startswith("differs"):
+        own = programs.compare(plain()[0], there)
+        if programs.unstable(off, line, own):
+            verdict = "unstable" + verdict[7:]
+        verdict += "; libtorch from itself: " + own[0]
+    print("%-28s %6.1f s %6.1f s  %s" % (name, took_there, took, verdict), flush=True)
+    return not verdict.startswith(("same", "close", "unstable"))
 
 
 def main():
@@ -143,14 +128,14 @@ def main():
             (work / library).mkdir(exist_ok=True)
             folders[library] = built(name, checkouts, work / library, made, prefix)
         more = [made / "resnet18.pt"] if name == "transfer-learning" else []
-        plain = printed(folders["torch"], [folders["torch"] / program, *more], lines, made, **PLAIN)    # first, since what it saves is not compared
-        wrong += compare(name, *(printed(folder, [folder / program, *more], lines, made) for folder in folders.values()), plain)
+        runs = [printed(folder, [folder / program, *more], lines, made) for folder in folders.values()]
+        wrong += judged(name, *runs, lambda: printed(folders["torch"], [folders["torch"] / program, *more], lines, made, **programs.PLAIN))
         if name == "transfer-learning":  # each library reads what each has saved
             picture = sorted((made / "pictures" / "cat_test").iterdir())[0]
             for saved, folder in folders.items():
-                files = [folder / "model.pt", folder / "model_linear.pt"]
-                runs = [printed(f, [f / "classify", picture, *files], None, made) for f in folders.values()]
-                wrong += compare("classify, files of " + saved, *runs, runs[1])
+                command = ["./classify", picture, folder / "model.pt", folder / "model_linear.pt"]
+                runs = [printed(f, command, None, made) for f in folders.values()]
+                wrong += judged("classify, files of " + saved, *runs, lambda: printed(folders["torch"], command, None, made, **programs.PLAIN))
     return wrong > 0
 
 

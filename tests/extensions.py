@@ -91,7 +91,7 @@ class Library:
         return {"OMP_NUM_THREADS": "1", **os.environ, "CUDA_VISIBLE_DEVICES": "", "PATH": without_cuda, **more, "PYTHONPATH": os.pathsep.join([*path, *more.get("PYTHONPATH", "").split(os.pathsep)])}
 
     def tested(self, package):
-        """{test: passed, failed or skipped}"""
+        """{test: PASSED, FAILED or ERROR}, without those that are skipped"""
         _, _, within, tests, others = PACKAGES[package]
         folder = self.work / package
         env = self.environment(PYTHONPATH=os.pathsep.join(map(str, [folder / within, *(self.work / other for other in others)])))
@@ -121,8 +121,9 @@ def main():
         here = ours.built(package, args.checkouts.resolve())
         slowest = sorted(here, key=lambda file: -here[file]["seconds"])[:args.files]
         there = theirs.built(package, args.checkouts.resolve(), () if args.whole else slowest)
-        passed = {test for test, outcome in ours.tested(package).items() if outcome == "PASSED"}
-        wanted = {test for test, outcome in (theirs if args.whole else ours).tested(package).items() if outcome == "PASSED" or not args.whole}
+        outcomes = ours.tested(package)
+        passed = {test for test, outcome in outcomes.items() if outcome == "PASSED"}
+        wanted = {test for test, outcome in theirs.tested(package).items() if outcome == "PASSED"} if args.whole else set(outcomes)
         for test in sorted(wanted - passed):
             print("  failed: %s" % test)
         print("%s: %d of %d tests, %d files compiled in %.1f s (%.0f s in all)" % (package, len(passed & wanted), len(wanted), len(here), sum(f["seconds"] for f in here.values()), time.time() - start))

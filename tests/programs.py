@@ -31,6 +31,7 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|nan|inf)(?![\w.])", re.I)
+PLAIN = {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41", "MKL_CBWR": "COMPATIBLE"}  # PyTorch's kernels for any processor
 TIMES = r"[\d.]+ ?ms|[\d.]+s\b|\d+:\d\d:\d\d|time: +[\d.]+|ms/batch +[\d.]+|Time +[\d.]+ \( *[\d.]+\)|Data +[\d.]+ \( *[\d.]+\)|SPS: \d+|mfu -?[\d.]+%"
 
 
@@ -311,7 +312,7 @@ def run(program, checkouts, command, limit, plain=False):
                "TQDM_DISABLE": "1", "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "100"}
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT / "python"), env.get("PYTHONPATH")]))
         if plain:
-            env.update(ATEN_CPU_CAPABILITY="default", ONEDNN_MAX_CPU_ISA="SSE41", MKL_CBWR="COMPATIBLE")
+            env.update(PLAIN)
         argv = list(program.argv())
         if argv[0] == "-c":
             argv[1] = f"import torch; assert ('rushlight' in torch.__file__) == {'rushlight' in command}; " + argv[1]
@@ -351,6 +352,11 @@ def compare(got, want):
     return f"differs ({worst:.0e}) from line {first} of {len(lines) - 1}", worst, first
 
 
+def unstable(off, line, own):
+    """Whether PyTorch, whose kernels for any processor compare as `own`, keeps its numbers no better than what is `off` from that line on."""
+    return own[1] > off / 3 and own[2] <= 2 * line + 5
+
+
 def main():
     cli = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     cli.add_argument("checkouts", type=pathlib.Path)
@@ -384,7 +390,7 @@ def main():
                 if args.keep:
                     args.keep.write_text(json.dumps({k: v for k, v in kept.items() if not v[2]}, indent=0))
             own = compare(kept[other][0], want)
-            if not kept[other][2] and own[1] > off / 3 and own[2] <= 2 * line + 5:
+            if not kept[other][2] and unstable(off, line, own):
                 verdict = "unstable" + verdict[7:]
             verdict += f"; PyTorch from itself: {kept[other][2] or own[0]}"
         counts[verdict.split()[0]] = counts.get(verdict.split()[0], 0) + 1

@@ -429,8 +429,7 @@ class _Ops(types.ModuleType):
                 return
             register = library.register_operations
         except (OSError, AttributeError) as error:
-            raise OSError("Could not load this library: %s (%s; rushlight loads shared objects that were compiled against "
-                          "its own headers or PyTorch's stable ones, not against the rest of libtorch)" % (path, error)) from None
+            raise OSError("Could not load this library: %s (%s; %s)" % (path, error, _stable.ONLY)) from None
         if register():
             library.rush_error.restype = ctypes.c_char_p
             message = (library.rush_error() or b"register_operations failed").decode()

@@ -3,6 +3,7 @@ import importlib.machinery
 import os
 
 _NAMES = ["libtorch_cpu.so", "libc10.so", "libtorch.so", "libtorch_python.so"]
+ONLY = "rushlight loads shared objects that were compiled against its own headers or PyTorch's stable ones, not against the rest of libtorch"
 _loaded = []
 _create_module = importlib.machinery.ExtensionFileLoader.create_module
 
@@ -27,8 +28,7 @@ def _created(self, spec):
         return _create_module(self, spec)
     except ImportError as error:
         if _loaded and "undefined symbol" in error.msg:
-            raise ImportError("%s (rushlight loads extension modules that were compiled against its own headers or PyTorch's stable ones, "
-                              "not against the rest of libtorch: build this one from its source)" % error.msg, name=error.name, path=error.path) from None
+            raise ImportError("%s (%s: build this one from its source)" % (error.msg, ONLY), name=error.name, path=error.path) from None
         if _loaded or error.msg.partition(":")[0] not in _NAMES:
             raise
         load()
